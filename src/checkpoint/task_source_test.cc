@@ -87,7 +87,7 @@ TEST_F(TaskSourceTest, IsNotNeededWhereDevicesHaveTheirOwnFile) {
   const std::span<const SaverGraph::Shard> writers = nodes_->writers();
   for (const SaverItem& item : nodes_->items) {
     const auto building = graph_.as_default();
-    session_->run(item.variable->assign(zeros(item.variable->first_copy().shape)));
+    session_->run(item.variable->write(Write::Assign, zeros(item.variable->first_copy().shape)));
   }
   EXPECT_TRUE(restore_in_place(*session_, *nodes_, writers[1], files));
   EXPECT_EQ(session_->run(nodes_->values[1]).to_vector<int>(), (std::vector<int>{6, 7, 8, 9}));

@@ -7,9 +7,8 @@
 #include "base/log.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/strategies/single_process_warning.h"
-#include "distribute/strategies/strategy_devices.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/strategies/strategy_setup.h"
+#include "distribute/variables/distributed_variable.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

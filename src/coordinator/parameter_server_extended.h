@@ -10,7 +10,7 @@
 #include "coordinator/group_updates.h"
 #include "coordinator/parameter_servers.h"
 #include "coordinator/remote_variables.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 
 namespace cohort::internal {
 

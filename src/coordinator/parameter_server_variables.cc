@@ -9,12 +9,11 @@
 #include "cohort/ops.h"
 #include "coordinator/parameter_server_extended.h"
 #include "distribute/contexts/context.h"
-#include "distribute/strategies/strategy_devices.h"
-#include "distribute/variables/caching_variable.h"
+#include "distribute/strategies/strategy_setup.h"
+#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/sharded_variable.h"
-#include "distribute/variables/sharding.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_creation.h"
+#include "distribute/variables/variable_kinds.h"
 #include "variables/graph_variable.h"
 #include "variables/variable_creators.h"
 
@@ -195,7 +194,7 @@ void ParameterServerExtended::check_room(const std::string& variable, const Devi
 }
 
 void ParameterServerExtended::begin(RemoteVariable& variable, const Tensor& value) const {
-  const Status status = capture_status([&] { variable.assign(value); });
+  const Status status = capture_status([&] { variable.write(Write::Assign, value); });
   if (status.ok()) return;
   if (status.code != Code::ResourceExhausted) throw Error(status);
   raise(Code::ResourceExhausted,

@@ -52,7 +52,7 @@ std::shared_ptr<internal::RemoteVariable> make_variable(
   auto made = std::make_shared<internal::RemoteVariable>(
       VariableOptions{.name = "v"}, Shape{}, kFloat32,
       internal::RemoteVariable::Place{servers, servers->device(0), servers->unique_name("v")});
-  made->assign(Tensor(1.f));
+  made->write(internal::Write::Assign, Tensor(1.f));
   return made;
 }
 
@@ -127,7 +127,7 @@ TEST(ParameterServers, ThatAreFrozenAreNamedWithTheVariable) {
   servers->take_over();
   const auto variable = make_variable(servers);
   cluster.task("ps", 0).freeze();
-  EXPECT_ERROR(Code::Unavailable, kLost, variable->assign_add(Tensor(1.f)));
+  EXPECT_ERROR(Code::Unavailable, kLost, variable->write(internal::Write::AssignAdd, Tensor(1.f)));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "data/iterator.h"
 #include "data/node.h"
 #include "distribute/input/distributed_input.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "ops/dispatch.h"
 
 namespace cohort {

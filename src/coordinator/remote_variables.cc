@@ -146,7 +146,7 @@ std::shared_ptr<VariableImpl> RemoteVariable::deep_copy() const {
   const auto copy =
       std::make_shared<RemoteVariable>(options_, handle_.shape, handle_.dtype, std::move(place));
   copy->strategy = strategy;
-  copy->assign(read());
+  copy->write(Write::Assign, read());
   return copy;
 }
 

@@ -66,22 +66,6 @@ Tensor VariableCell::update(const std::function<void(const Tensor& exclusive)>& 
   return value_;
 }
 
-Tensor VariableImpl::write_number(Write how, const Tensor& number) {
-  return write_to(*this, how, number);
-}
-
-Tensor write_to(VariableImpl& variable, Write how, const Tensor& value) {
-  switch (how) {
-    case Write::Assign:
-      return variable.assign(value);
-    case Write::AssignAdd:
-      return variable.assign_add(value);
-    case Write::AssignSub:
-      return variable.assign_sub(value);
-  }
-  raise(Code::Internal, "[Variable] there is no such write");
-}
-
 namespace {
 
 std::shared_ptr<VariableCell> find_cell(const Variable& copy) {

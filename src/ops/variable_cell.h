@@ -67,18 +67,16 @@ class VariableImpl {
   virtual Tensor read() const = 0;
   // What the variable is where a tensor is wanted.
   virtual Tensor convert() const { return read(); }
-  virtual Tensor assign(const Tensor& value) = 0;
-  virtual Tensor assign_add(const Tensor& delta) = 0;
-  virtual Tensor assign_sub(const Tensor& delta) = 0;
+  virtual Tensor write(Write how, const Tensor& value) = 0;
   // A write of a C++ number, which is one value for all replicas.
-  virtual Tensor write_number(Write how, const Tensor& number);
+  virtual Tensor write_number(Write how, const Tensor& number) { return write(how, number); }
   // Makes the value over all replicas larger by `delta`, wherever the thread is: for running sums.
-  virtual void accumulate(const Tensor& delta) { assign_add(delta); }
+  virtual void accumulate(const Tensor& delta) { write(Write::AssignAdd, delta); }
   virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
   // The one value over all replicas, whatever the context: what a checkpoint keeps. restore() makes
   // it that again, for any number of replicas.
   virtual Tensor value_across() const { return read(); }
-  virtual void restore(const Tensor& value) { assign(value); }
+  virtual void restore(const Tensor& value) { write(Write::Assign, value); }
   // Another variable with the same options, places and values.
   virtual std::shared_ptr<VariableImpl> deep_copy() const = 0;
   virtual std::string to_string() const = 0;
@@ -88,8 +86,6 @@ class VariableImpl {
   Strategy* strategy = nullptr;
   std::weak_ptr<VariableImpl> whole = {};
 };
-
-Tensor write_to(VariableImpl& variable, Write how, const Tensor& value);
 
 [[noreturn]] void raise_undefined_variable();
 

@@ -274,18 +274,19 @@ Tensor is_variable_initialized(const VariableHandle& variable) {
   return apply(kVariableIsInitialized, {variable.handle}, {});
 }
 
-Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
-  const Tensor fitted = fit_to_variable(variable, value, "Assign");
-  check_shape(variable, fitted, "Assign");
-  return apply_to(kAssignVariable, variable, fitted);
-}
-
-Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignAddVariable, variable, fit_delta(variable, delta, "AssignAdd"));
-}
-
-Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignSubVariable, variable, fit_delta(variable, delta, "AssignSub"));
+Tensor write_variable(const VariableHandle& variable, Write how, const Tensor& value) {
+  switch (how) {
+    case Write::Assign: {
+      const Tensor fitted = fit_to_variable(variable, value, "Assign");
+      check_shape(variable, fitted, "Assign");
+      return apply_to(kAssignVariable, variable, fitted);
+    }
+    case Write::AssignAdd:
+      return apply_to(kAssignAddVariable, variable, fit_delta(variable, value, "AssignAdd"));
+    case Write::AssignSub:
+      return apply_to(kAssignSubVariable, variable, fit_delta(variable, value, "AssignSub"));
+  }
+  raise(Code::Internal, "[Variable] there is no such write");
 }
 
 }  // namespace cohort::internal

@@ -23,9 +23,7 @@ void require_arithmetic(const VariableHandle& variable, std::string_view operati
 
 // Whether the variable has a value; bool.
 Tensor is_variable_initialized(const VariableHandle& variable);
-Tensor assign_variable(const VariableHandle& variable, const Tensor& value);
-Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta);
-Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta);
+Tensor write_variable(const VariableHandle& variable, Write how, const Tensor& value);
 Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices);
 
 // Which of some ids are in a part of a table.

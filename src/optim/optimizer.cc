@@ -30,55 +30,6 @@ using cohort::internal::UpdatePath;
 using cohort::internal::VariableAccess;
 using cohort::internal::VariableImpl;
 
-// The replicas of a strategy share one state.
-struct OptimizerState {
-  LearningRate rate;
-  cohort::internal::TracedSetting rate_setting = {};
-  Clipping clipping;
-  Rule rule;
-  std::string name_prefix = {};  // of the count of updates
-
-  std::mutex mutex = {};  // guards all below; entries of `slots` never move
-  // The result of describe_settings(); null after a change.
-  std::shared_ptr<const std::string> settings = nullptr;
-  // In a session's graph the first update makes the count, because an update knows a variable whose
-  // device the count can share. So does a call of count() before that.
-  std::optional<Variable> iterations = std::nullopt;
-  // The slots of each variable in the rule's order, and all slots in the order in which they were
-  // made.
-  std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
-  std::vector<Variable> made = {};
-  // The values that slots which are not made yet begin with, by variable and slot.
-  std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
-  cohort::internal::IdleVariables idle = {};
-
-  // In a session's graph, makes a count for that graph on the device of `neighbour`: the optimizer
-  // may have been made before the graph.
-  void enter_graph(const Variable& neighbour);
-  Variable count();
-  // "ApplySgd, learning rate 0.1, weight_decay 0". The workers compare the text at each update:
-  // with different settings their copies would drift apart.
-  std::shared_ptr<const std::string> describe_settings();
-  // Moves the count of updates to where the variables are.
-  void settle(const UpdatePath& path, const Variable& neighbour);
-  const std::vector<Variable>& slots_of(const Variable& variable, const UpdatePath* path);
-  // Makes one update along the path of the variables' strategy. Returns the number of updates made.
-  Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables);
-  // Whether an update needs nothing of the gradients but their sum, element by element.
-  bool adds() const;
-  // One update of the copies that this context means, with the sum of the terms.
-  Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
-              const UpdatePath* path);
-  Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
-                std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
-  // Takes the awaited value of the slot; undefined when there is none.
-  Tensor take_awaited(const Variable& variable, const std::string& slot);
-  // The rate after that many updates.
-  Tensor rate_at(const Variable& taken) const;
-  // The rate for a caller that only asks: in a session's graph all callers share one node.
-  Tensor asked_rate();
-};
-
 namespace {
 
 // `saved`, when defined, is what the slot begins with.
@@ -118,150 +69,194 @@ Variable make_graph_count(const std::string& prefix, const std::string& device) 
 
 }  // namespace
 
-void OptimizerState::enter_graph(const Variable& neighbour) {
-  if (!builds_session_graph()) return;
-  const std::lock_guard lock(mutex);
-  if (iterations && is_of_graph(*iterations)) return;
-  iterations = make_graph_count(name_prefix, neighbour.device());
-}
+// The replicas of a strategy share one state.
+struct OptimizerState {
+  LearningRate rate;
+  cohort::internal::TracedSetting rate_setting = {};
+  Clipping clipping;
+  Rule rule;
+  std::string name_prefix = {};  // of the count of updates
 
-Variable OptimizerState::count() {
-  const std::lock_guard lock(mutex);
-  if (!iterations) {
-    cohort::get_default_graph();  // throws unless a graph is being built
-    iterations = make_graph_count(name_prefix, "");
-    cohort::internal::follow_first_variable(*iterations);
+  std::mutex mutex = {};  // guards all below; entries of `slots` never move
+  // The result of describe_settings(); null after a change.
+  std::shared_ptr<const std::string> settings = nullptr;
+  // In a session's graph the first update makes the count, because an update knows a variable whose
+  // device the count can share. So does a call of count() before that.
+  std::optional<Variable> iterations = std::nullopt;
+  // The slots of each variable in the rule's order, and all slots in the order in which they were
+  // made.
+  std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
+  std::vector<Variable> made = {};
+  // The values that slots which are not made yet begin with, by variable and slot.
+  std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
+  cohort::internal::IdleVariables idle = {};
+
+  // In a session's graph, makes a count for that graph on the device of `neighbour`: the optimizer
+  // may have been made before the graph.
+  void enter_graph(const Variable& neighbour) {
+    if (!builds_session_graph()) return;
+    const std::lock_guard lock(mutex);
+    if (iterations && is_of_graph(*iterations)) return;
+    iterations = make_graph_count(name_prefix, neighbour.device());
   }
-  return *iterations;
-}
 
-std::shared_ptr<const std::string> OptimizerState::describe_settings() {
-  const std::lock_guard lock(mutex);
-  if (settings != nullptr) return settings;
-  const std::optional<double> constant = rate.constant();
-  std::string text = fmt::format("{}, learning rate {}", rule.op->name,
-                                 constant ? fmt::format("{}", *constant) : "by a schedule");
-  for (const auto& [name, value] : rule.constants.entries()) {
-    if (const auto* number = std::get_if<double>(&value)) {
-      text += fmt::format(", {} {}", name, *number);
-    } else if (const auto* flag = std::get_if<bool>(&value)) {
-      text += fmt::format(", {} {}", name, *flag);
+  Variable count() {
+    const std::lock_guard lock(mutex);
+    if (!iterations) {
+      cohort::get_default_graph();  // throws unless a graph is being built
+      iterations = make_graph_count(name_prefix, "");
+      cohort::internal::follow_first_variable(*iterations);
     }
+    return *iterations;
   }
-  settings = std::make_shared<const std::string>(std::move(text));
-  return settings;
-}
 
-void OptimizerState::settle(const UpdatePath& path, const Variable& neighbour) {
-  const std::lock_guard lock(mutex);
-  cohort::internal::settle_update_count(*iterations, path, neighbour);
-}
-
-const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
-                                                      const UpdatePath* path) {
-  const std::lock_guard lock(mutex);
-  const auto found = slots.find(VariableAccess::impl(variable));
-  if (found != slots.end()) return found->second;
-  std::vector<Variable> fresh;
-  for (const SlotSpec& spec : rule.slots) {
-    const Tensor saved = take_awaited(variable, spec.name);
-    fresh.push_back(make_slot(variable, slot_request(variable, spec, saved), path));
+  // "ApplySgd, learning rate 0.1, weight_decay 0". The workers compare the text at each update:
+  // with different settings their copies would drift apart.
+  std::shared_ptr<const std::string> describe_settings() {
+    const std::lock_guard lock(mutex);
+    if (settings != nullptr) return settings;
+    const std::optional<double> constant = rate.constant();
+    std::string text = fmt::format("{}, learning rate {}", rule.op->name,
+                                   constant ? fmt::format("{}", *constant) : "by a schedule");
+    for (const auto& [name, value] : rule.constants.entries()) {
+      if (const auto* number = std::get_if<double>(&value)) {
+        text += fmt::format(", {} {}", name, *number);
+      } else if (const auto* flag = std::get_if<bool>(&value)) {
+        text += fmt::format(", {} {}", name, *flag);
+      }
+    }
+    settings = std::make_shared<const std::string>(std::move(text));
+    return settings;
   }
-  made.insert(made.end(), fresh.begin(), fresh.end());
-  return slots.emplace(VariableAccess::impl(variable), std::move(fresh)).first->second;
-}
 
-Tensor OptimizerState::take_awaited(const Variable& variable, const std::string& slot) {
-  const auto found = awaited.find({VariableAccess::impl(variable), slot});
-  return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
-}
+  // Moves the count of updates to where the variables are.
+  void settle(const UpdatePath& path, const Variable& neighbour) {
+    const std::lock_guard lock(mutex);
+    cohort::internal::settle_update_count(*iterations, path, neighbour);
+  }
 
-Tensor OptimizerState::rate_at(const Variable& taken) const {
-  rate_setting.use();
-  const Tensor now = [&] {
-    const cohort::internal::UsersCode schedule;
-    return rate.at(taken);
-  }();
-  if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
-  raise(Code::InvalidArgument,
-        "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
-        now.shape().to_string(), to_string(now.dtype()));
-}
+  const std::vector<Variable>& slots_of(const Variable& variable, const UpdatePath* path) {
+    const std::lock_guard lock(mutex);
+    const auto found = slots.find(VariableAccess::impl(variable));
+    if (found != slots.end()) return found->second;
+    std::vector<Variable> fresh;
+    for (const SlotSpec& spec : rule.slots) {
+      const Tensor saved = take_awaited(variable, spec.name);
+      fresh.push_back(make_slot(variable, slot_request(variable, spec, saved), path));
+    }
+    made.insert(made.end(), fresh.begin(), fresh.end());
+    return slots.emplace(VariableAccess::impl(variable), std::move(fresh)).first->second;
+  }
 
-Tensor OptimizerState::asked_rate() {
-  const Variable taken = count();
-  if (!is_of_graph(taken)) return rate_at(taken);
-  const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
-  const auto graph = cohort::internal::graph_of(handle);
-  const std::string key =
-      fmt::format("learning rate {} {}", graph->node_output(handle).node, rate_setting.version());
-  return graph->keep(key, [&] { return rate_at(taken); });
-}
+  // Makes one update along the path of the variables' strategy. Returns the number of updates made.
+  Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables) {
+    if (!variables.empty()) enter_graph(variables[0]);
+    const auto path = cohort::internal::find_update_path(variables);
+    if (path == nullptr) return step({&gradients, 1}, variables, {});
+    settle(*path, variables[0]);
+    const auto take = [&](std::span<const Gradients> terms, size_t copy) {
+      return step(terms, variables, {path.get(), copy});
+    };
+    const Tensor done = path->apply(gradients, variables, {take, adds(), count()});
+    return done.defined() ? done : count().read_value();
+  }
 
-Tensor OptimizerState::apply(const Gradients& gradients, const std::vector<Variable>& variables) {
-  if (!variables.empty()) enter_graph(variables[0]);
-  const auto path = cohort::internal::find_update_path(variables);
-  if (path == nullptr) return step({&gradients, 1}, variables, nullptr);
-  settle(*path, variables[0]);
-  const auto take = [&](std::span<const Gradients> terms) {
-    return step(terms, variables, path.get());
+  // Whether an update needs nothing of the gradients but their sum, element by element.
+  bool adds() const {
+    return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
+  }
+
+  // What one update changes: that copy of each variable and slot, and of the count. Without a path
+  // each variable is its only copy.
+  struct Target {
+    const UpdatePath* path = nullptr;
+    size_t copy = 0;
+
+    const Variable& of(const Variable& variable) const {
+      return path != nullptr ? path->copy_of(variable, copy) : variable;
+    }
   };
-  const Tensor done = path->apply(gradients, variables, {take, adds(), count()});
-  return done.defined() ? done : count().read_value();
-}
 
-bool OptimizerState::adds() const {
-  return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
-}
-
-Tensor OptimizerState::step(std::span<const Gradients> terms,
-                            const std::vector<Variable>& variables, const UpdatePath* path) {
-  const Gradients& gradients = terms.front();
-  cohort::internal::require_some_gradient(gradients);
-  const Gradients limited = clipped(gradients, clipping);
-  const Tensor now = rate_at(count());
-  // The rate depends on the updates before this one.
-  const ControlDependencies after_rate({now});
-  const Tensor taken = count().assign_add(int64_t{1});
-  std::vector<Tensor> updates{taken};
-  for (size_t i = 0; i < variables.size(); ++i) {
-    if (!limited[i].defined()) {
-      idle.name_once(variables[i]);
-      continue;
+  // One update of the target, with the sum of the terms.
+  Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
+              const Target& target) {
+    const Gradients& gradients = terms.front();
+    cohort::internal::require_some_gradient(gradients);
+    const Gradients limited = clipped(gradients, clipping);
+    const Variable counted = count();
+    const Tensor now = rate_at(counted);
+    // The rate depends on the updates before this one.
+    const ControlDependencies after_rate({now});
+    const Tensor taken = Variable(target.of(counted)).assign_add(int64_t{1});
+    std::vector<Tensor> updates{taken};
+    for (size_t i = 0; i < variables.size(); ++i) {
+      if (!limited[i].defined()) {
+        idle.name_once(variables[i]);
+        continue;
+      }
+      std::vector<Gradient> all{limited[i]};
+      for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
+      updates.push_back(update(variables[i], target, all, now, taken));
     }
-    std::vector<Gradient> all{limited[i]};
-    for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
-    updates.push_back(update(variables[i], slots_of(variables[i], path), all, now, taken));
+    if (!taken.is_symbolic()) return taken;
+    const Tensor done = group(updates);
+    cohort::internal::end_traced_step(taken, done);
+    return done;
   }
-  if (!taken.is_symbolic()) return taken;
-  const Tensor done = group(updates);
-  cohort::internal::end_traced_step(taken, done);
-  return done;
-}
 
-Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
-                              std::span<const Gradient> terms, const Tensor& rate_now,
-                              const Tensor& step) {
-  const Gradient& gradient = terms.front();
-  const auto& target = VariableAccess::impl(variable)->handle();
-  std::vector<Tensor> inputs{target.handle};
-  for (const Variable& slot : its_slots) {
-    inputs.push_back(VariableAccess::impl(slot)->handle().handle);
+  Tensor update(const Variable& variable, const Target& target, std::span<const Gradient> terms,
+                const Tensor& rate_now, const Tensor& step) {
+    const Gradient& gradient = terms.front();
+    const auto& handle = VariableAccess::impl(target.of(variable))->handle();
+    std::vector<Tensor> inputs{handle.handle};
+    for (const Variable& slot : slots_of(variable, target.path)) {
+      inputs.push_back(VariableAccess::impl(target.of(slot))->handle().handle);
+    }
+    if (gradient.is_sparse()) {
+      inputs.push_back(gradient.slices().values);
+      inputs.push_back(gradient.slices().indices);
+    } else {
+      for (const Gradient& term : terms) inputs.push_back(term.dense());
+    }
+    inputs.push_back(rate_now);
+    inputs.push_back(step);
+    Attrs attrs = rule.constants;
+    attrs.set("sparse", gradient.is_sparse());
+    attrs.set("dtype", handle.dtype);
+    attrs.set("shape", handle.shape);
+    return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
   }
-  if (gradient.is_sparse()) {
-    inputs.push_back(gradient.slices().values);
-    inputs.push_back(gradient.slices().indices);
-  } else {
-    for (const Gradient& term : terms) inputs.push_back(term.dense());
+
+  // Takes the awaited value of the slot; undefined when there is none.
+  Tensor take_awaited(const Variable& variable, const std::string& slot) {
+    const auto found = awaited.find({VariableAccess::impl(variable), slot});
+    return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
   }
-  inputs.push_back(rate_now);
-  inputs.push_back(step);
-  Attrs attrs = rule.constants;
-  attrs.set("sparse", gradient.is_sparse());
-  attrs.set("dtype", target.dtype);
-  attrs.set("shape", target.shape);
-  return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
-}
+
+  // The rate after that many updates.
+  Tensor rate_at(const Variable& taken) const {
+    rate_setting.use();
+    const Tensor now = [&] {
+      const cohort::internal::UsersCode schedule;
+      return rate.at(taken);
+    }();
+    if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
+    raise(Code::InvalidArgument,
+          "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
+          now.shape().to_string(), to_string(now.dtype()));
+  }
+
+  // The rate for a caller that only asks: in a session's graph all callers share one node.
+  Tensor asked_rate() {
+    const Variable taken = count();
+    if (!is_of_graph(taken)) return rate_at(taken);
+    const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
+    const auto graph = cohort::internal::graph_of(handle);
+    const std::string key =
+        fmt::format("learning rate {} {}", graph->node_output(handle).node, rate_setting.version());
+    return graph->keep(key, [&] { return rate_at(taken); });
+  }
+};
 
 std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optimizer) {
   const OptimizerState& state = *optimizer.state_;

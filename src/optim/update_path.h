@@ -26,14 +26,18 @@ class UpdatePath {
   // may make it for all replicas.
   virtual Variable make_beside(const Variable& neighbour, const VariableRequest& request) const = 0;
 
-  // Gives `step` the gradients of all replicas together, once for each copy of the variables, in a
-  // context where reads and writes mean that copy. Returns what the step returned, in a graph all
-  // of it. Returns an undefined tensor when a guard left the update out.
+  // Copy `index` of a variable of the strategy; the variable itself where there is one copy.
+  virtual const Variable& copy_of(const Variable& variable, size_t index) const = 0;
+
+  // Gives `step` the gradients of all replicas together, once for each copy of the variables, with
+  // the index of the copy. The program's own code that the step calls reads and writes that copy,
+  // too. Returns what the step returned, in a graph all of it. Returns an undefined tensor when a
+  // guard left the update out.
   //
   // The gradients come as one list. Where the step `adds`, they may come as several lists of dense
   // gradients, which the step adds up in their order.
   struct Step {
-    std::function<Tensor(std::span<const Gradients> terms)> take;
+    std::function<Tensor(std::span<const Gradients> terms, size_t copy)> take;
     bool adds;
     Variable taken;  // counts the optimizer's updates; it tells one optimizer from others
   };

@@ -11,7 +11,6 @@
 #include "data/iteration.h"
 #include "distribute/input/input_iterator.h"
 #include "trainer/backup.h"
-#include "trainer/end_signals.h"
 #include "trainer/progress_line.h"
 
 namespace cohort::internal {
@@ -34,10 +33,41 @@ const Callbacks& checked(const Callbacks& callbacks) {
 // worker's callbacks only say what they want.
 class Fit {
  public:
-  Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset, const FitOptions& options);
+  Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset, const FitOptions& options)
+      : trainer_(trainer),
+        impl_(impl),
+        options_(options),
+        dataset_(dataset),
+        batches_(impl.runner->distribute(dataset)),
+        backup_(impl, options),
+        callbacks_(checked(options.callbacks)) {
+    if (trainer.is_chief() && (options.progress || is_watched())) {
+      callbacks_.push_back(std::make_shared<ProgressLine>(options.progress));
+    }
+    if (!options.backup.empty()) end_signals_.emplace();
+    impl.stop_requested = false;
+    impl.progress = {.epochs = options.epochs};
+    impl.progress.steps_per_epoch = options.steps_per_epoch > 0
+                                        ? std::optional(options.steps_per_epoch)
+                                        : known_count(batches_.cardinality());
+  }
 
   // Trains to the end. Goes back to the last backup when another task is lost.
-  History run();
+  History run() {
+    std::optional<Status> lost;
+    while (true) {
+      try {
+        if (lost) backup_.await_tasks(*lost);
+        resume();
+        train();
+        return history_;
+      } catch (const Error& error) {
+        if (end_signals_ && EndSignals::received() != 0) EndSignals::end();
+        if (!backup_.can_recover(error.status())) throw;
+        lost = error.status();
+      }
+    }
+  }
 
  private:
   template <typename F>
@@ -46,35 +76,240 @@ class Fit {
       for (const std::shared_ptr<Callback>& callback : callbacks_) f(*callback);
     });
   }
+
   // Runs `part` on each worker and shares the outcome. All workers stop when a callback of one
   // worker stopped the training. All make a backup when a signal asked one worker to end. A failure
   // of one worker ends the training on all; the other workers throw Aborted.
-  void together(const std::function<void()>& part);
-  [[noreturn]] void throw_failures(const std::exception_ptr& own);
+  void together(const std::function<void()>& part) {
+    const std::exception_ptr own = capture_exception(part);
+    const bool asked_to_end = end_signals_ && EndSignals::received() != 0;
+    std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0,
+                                   asked_to_end ? 1 : 0};
+    const Status telling = capture_status([&] {
+      counts = impl_.strategy.extended().sum_numbers(
+          counts, "Trainer: workers that stop, that failed, that were asked to end");
+    });
+    if (own == nullptr) throw_if_error(telling);
+    if (counts[1] > 0) throw_failures(own);
+    stopping_ = counts[0] > 0;
+    leaving_ = counts[2] > 0;
+  }
+
+  [[noreturn]] void throw_failures(const std::exception_ptr& own) {
+    std::vector<std::string> failures;
+    const Status telling = capture_status([&] {
+      const std::vector<std::string> all =
+          impl_.strategy.extended().gather_from_workers(outcome_text(own), "Trainer: failures");
+      for (size_t worker = 0; worker < all.size(); ++worker) {
+        if (all[worker].empty()) continue;
+        failures.push_back(fmt::format("worker {}: {}", worker, split_texts(all[worker]).back()));
+      }
+    });
+    if (own != nullptr) std::rethrow_exception(own);
+    throw_if_error(telling);
+    raise(Code::Aborted, "[Trainer] after step {} other workers failed; {}", impl_.progress.step,
+          fmt::join(failures, "; "));
+  }
+
   // Throws InvalidArgument on all workers unless they have the same settings. Returns the first
   // pass over the data.
-  int64_t agree_on_start();
-  std::string settings() const;
+  int64_t agree_on_start() {
+    const std::string pass = std::to_string(data::internal::next_pass(dataset_));
+    const std::vector<std::string> all = impl_.strategy.extended().gather_from_workers(
+        join_texts({settings(), pass}), "Trainer: the start of fit()");
+    const std::vector<std::string> first = split_texts(all[0]);
+    for (size_t worker = 1; worker < all.size(); ++worker) {
+      const std::string other = split_texts(all[worker]).at(0);
+      if (other == first.at(0)) continue;
+      raise(Code::InvalidArgument,
+            "[Trainer::fit] all workers must train alike: worker 0 has {}; worker {} has {}",
+            first[0], worker, other);
+    }
+    return std::stoll(first.at(1));
+  }
+
+  // The directory of the backup tells one fit() of a program from the next. A backup keeps the
+  // callbacks' states by number; without a backup, workers may have different callbacks.
+  std::string settings() const {
+    const std::string backup =
+        options_.backup.empty()
+            ? "none"
+            : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
+    return fmt::format(
+        "epochs {}, steps_per_epoch {}, steps_per_execution {}, validation {}, backup {}, "
+        "backup_steps {}, {} metrics",
+        options_.epochs, options_.steps_per_epoch, options_.steps_per_execution,
+        options_.validation ? "given" : "none", backup, options_.backup_steps,
+        impl_.options.metrics.size());
+  }
 
   // Goes to the last backup, or to the beginning.
-  void resume();
-  void train();
+  void resume() {
+    const int64_t first_pass = agree_on_start();
+    const std::optional<Backup::Place> found = backup_.restore(history_);
+    place_ = found.value_or(Backup::Place{.walks = first_pass});
+    data::internal::set_next_pass(dataset_, place_.walks);
+    input_.reset();
+    if (found) {
+      together([&] {
+        backup_.restore_callbacks();
+        if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
+      });
+    }
+    call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
+    if (!found) backup_.begin(place_, history_);
+  }
+
+  void train() {
+    const EndSignals::Steps steps;
+    if (input_ && !place_.ended) run_epoch();
+    while (impl_.progress.epoch < options_.epochs && !stopping_) begin_epoch();
+    call([&](Callback& callback) { callback.on_fit_end(trainer_); });
+  }
+
   // Makes a backup of the running epoch.
-  void save_place();
+  void save_place() {
+    backup_.save(
+        [&] {
+          place_.position = input_->save();
+          return place_;
+        },
+        history_);
+    end_if_asked();
+  }
+
   // Called after a backup. Ends the process if a signal asked for it.
-  void end_if_asked() const;
-  void begin_epoch();
-  void begin_walk();
-  void run_epoch();
-  std::optional<DistributedElement> next_batch();
-  void finish_step(const Tensor& loss, int64_t examples);
+  void end_if_asked() const {
+    if (!end_signals_ || EndSignals::received() == 0) return;
+    if (trainer_.is_chief()) {
+      log_warning(
+          "[Trainer] SIG{} asked to end: saved after step {} in '{}', where the next start goes on",
+          sigabbrev_np(EndSignals::received()), impl_.progress.step, options_.backup);
+    }
+    EndSignals::end();
+  }
+
+  void begin_epoch() {
+    TrainingProgress& progress = impl_.progress;
+    ++progress.epoch;
+    progress.step_of_epoch = 0;
+    place_ = {.totals = {}, .position = {}, .walks = place_.walks, .ended = false};
+    impl_.reset_metrics();
+    if (options_.steps_per_epoch == 0 || !input_) begin_walk();
+    run_epoch();
+  }
+
+  // The order of a shuffle depends on the number of the pass alone, which goes on from one fit() to
+  // the next and from a process to the one that resumes its training.
+  void begin_walk() {
+    input_.emplace(
+        std::make_shared<DistributedInputIterator>(batches_.input(), nullptr, place_.walks++));
+    data::internal::set_next_pass(dataset_, place_.walks);
+  }
+
+  void run_epoch() {
+    TrainingProgress& progress = impl_.progress;
+    progress.examples = place_.totals.examples;
+    progress.times = {};
+    const bool begins = place_.position.empty();
+    if (begins) call([&](Callback& callback) { callback.on_epoch_begin(trainer_); });
+    int64_t begun = progress.step;
+    const int64_t steps = options_.steps_per_epoch;
+    const int64_t end = steps == 0 ? -1 : begun - progress.step_of_epoch + steps;
+    StepsUnderWay under_way(*impl_.runner, [this](const Tensor& loss, int64_t examples) {
+      finish_step(loss, examples);
+    });
+    while (!stopping_ && begun != end) {
+      const std::optional<DistributedElement> batch = next_batch();
+      if (!batch) break;
+      const int64_t examples = global_examples(impl_.strategy, *batch);
+      under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
+      if (!backup_.is_due(++begun) && !leaving_) continue;
+      under_way.finish_all();
+      save_place();
+    }
+    under_way.finish_all();
+    if (progress.step_of_epoch % options_.steps_per_execution != 0) end_execution();
+    end_epoch();
+  }
+
+  std::optional<DistributedElement> next_batch() {
+    Stopwatch clock;
+    std::optional<DistributedElement> batch = input_->next_optional();
+    if (!batch && options_.steps_per_epoch > 0) {
+      begin_walk();
+      batch = input_->next_optional();
+    }
+    impl_.progress.times.input += clock.lap();
+    return batch;
+  }
+
+  void finish_step(const Tensor& loss, int64_t examples) {
+    check_restored();
+    TrainingProgress& progress = impl_.progress;
+    TrainerImpl::Totals& totals = place_.totals;
+    totals.add(loss, examples);
+    progress.examples = totals.examples;
+    ++progress.step;
+    ++progress.step_of_epoch;
+    if (progress.step_of_epoch % options_.steps_per_execution == 0) end_execution();
+  }
+
   // Called after FitOptions::steps_per_execution steps and at the end of an epoch.
-  void end_execution();
+  void end_execution() {
+    const TrainerImpl::Totals& totals = place_.totals;
+    // Metrics are read after the epoch: where workers share them, a read is a step of its own.
+    const Logs so_far = {{"loss", totals.loss / static_cast<double>(totals.examples)}};
+    call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });
+  }
+
   // The chief's figures of the epoch, on all workers.
-  Logs epoch_logs();
-  void end_epoch();
+  Logs epoch_logs() {
+    Logs logs = impl_.logs(place_.totals);
+    if (options_.validation) {
+      for (const auto& [name, value] : trainer_.evaluate(*options_.validation)) {
+        logs["val_" + name] = value;
+      }
+    }
+    // Callbacks decide by these figures, and workers may see different values of a program's
+    // metric.
+    const std::vector<uint8_t> own = nlohmann::json::to_msgpack(logs);
+    const std::string chiefs = impl_.strategy.extended().gather_from_workers(
+        {own.begin(), own.end()}, "Trainer: the figures of an epoch")[0];
+    return nlohmann::json::from_msgpack(chiefs).get<Logs>();
+  }
+
+  void end_epoch() {
+    if (place_.totals.examples == 0 && stopping_) {  // before its first step
+      --impl_.progress.epoch;
+      return;
+    }
+    if (place_.totals.examples == 0) {
+      raise(Code::InvalidArgument, "[Trainer::fit] the dataset has no element");
+    }
+    impl_.progress.steps_per_epoch = impl_.progress.step_of_epoch;
+    const Logs logs = epoch_logs();
+    check_restored();
+    history_.epochs.push_back(logs);
+    call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
+    backup_.save(
+        [&]() -> Backup::Place {
+          return {.totals = {},
+                  .position = options_.steps_per_epoch > 0 ? input_->save() : "",
+                  .walks = place_.walks,
+                  .ended = true};
+        },
+        history_);
+    end_if_asked();
+  }
+
   // Throws Aborted when variables went back to the last backup without this loop.
-  void check_restored() const;
+  void check_restored() const {
+    if (!impl_.runner->has_restored()) return;
+    raise(Code::Aborted,
+          "[Trainer] a parameter server was started again without its variables; all of them are "
+          "those of the last backup");
+  }
 
   Trainer& trainer_;
   TrainerImpl& impl_;
@@ -90,263 +325,6 @@ class Fit {
   bool leaving_ = false;   // a worker was asked to end
   std::optional<EndSignals> end_signals_;
 };
-
-Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
-         const FitOptions& options)
-    : trainer_(trainer),
-      impl_(impl),
-      options_(options),
-      dataset_(dataset),
-      batches_(impl.runner->distribute(dataset)),
-      backup_(impl, options),
-      callbacks_(checked(options.callbacks)) {
-  if (trainer.is_chief() && (options.progress || is_watched())) {
-    callbacks_.push_back(std::make_shared<ProgressLine>(options.progress));
-  }
-  if (!options.backup.empty()) end_signals_.emplace();
-  impl.stop_requested = false;
-  impl.progress = {.epochs = options.epochs};
-  impl.progress.steps_per_epoch = options.steps_per_epoch > 0
-                                      ? std::optional(options.steps_per_epoch)
-                                      : known_count(batches_.cardinality());
-}
-
-History Fit::run() {
-  std::optional<Status> lost;
-  while (true) {
-    try {
-      if (lost) backup_.await_tasks(*lost);
-      resume();
-      train();
-      return history_;
-    } catch (const Error& error) {
-      if (end_signals_ && EndSignals::received() != 0) EndSignals::end();
-      if (!backup_.can_recover(error.status())) throw;
-      lost = error.status();
-    }
-  }
-}
-
-void Fit::together(const std::function<void()>& part) {
-  const std::exception_ptr own = capture_exception(part);
-  const bool asked_to_end = end_signals_ && EndSignals::received() != 0;
-  std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0,
-                                 asked_to_end ? 1 : 0};
-  const Status telling = capture_status([&] {
-    counts = impl_.strategy.extended().sum_numbers(
-        counts, "Trainer: workers that stop, that failed, that were asked to end");
-  });
-  if (own == nullptr) throw_if_error(telling);
-  if (counts[1] > 0) throw_failures(own);
-  stopping_ = counts[0] > 0;
-  leaving_ = counts[2] > 0;
-}
-
-void Fit::throw_failures(const std::exception_ptr& own) {
-  std::vector<std::string> failures;
-  const Status telling = capture_status([&] {
-    const std::vector<std::string> all =
-        impl_.strategy.extended().gather_from_workers(outcome_text(own), "Trainer: failures");
-    for (size_t worker = 0; worker < all.size(); ++worker) {
-      if (all[worker].empty()) continue;
-      failures.push_back(fmt::format("worker {}: {}", worker, split_texts(all[worker]).back()));
-    }
-  });
-  if (own != nullptr) std::rethrow_exception(own);
-  throw_if_error(telling);
-  raise(Code::Aborted, "[Trainer] after step {} other workers failed; {}", impl_.progress.step,
-        fmt::join(failures, "; "));
-}
-
-// The directory of the backup tells one fit() of a program from the next. A backup keeps the
-// callbacks' states by number; without a backup, workers may have different callbacks.
-std::string Fit::settings() const {
-  const std::string backup =
-      options_.backup.empty()
-          ? "none"
-          : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
-  return fmt::format(
-      "epochs {}, steps_per_epoch {}, steps_per_execution {}, validation {}, backup {}, "
-      "backup_steps {}, {} metrics",
-      options_.epochs, options_.steps_per_epoch, options_.steps_per_execution,
-      options_.validation ? "given" : "none", backup, options_.backup_steps,
-      impl_.options.metrics.size());
-}
-
-int64_t Fit::agree_on_start() {
-  const std::string pass = std::to_string(data::internal::next_pass(dataset_));
-  const std::vector<std::string> all = impl_.strategy.extended().gather_from_workers(
-      join_texts({settings(), pass}), "Trainer: the start of fit()");
-  const std::vector<std::string> first = split_texts(all[0]);
-  for (size_t worker = 1; worker < all.size(); ++worker) {
-    const std::string other = split_texts(all[worker]).at(0);
-    if (other == first.at(0)) continue;
-    raise(Code::InvalidArgument,
-          "[Trainer::fit] all workers must train alike: worker 0 has {}; worker {} has {}",
-          first[0], worker, other);
-  }
-  return std::stoll(first.at(1));
-}
-
-void Fit::resume() {
-  const int64_t first_pass = agree_on_start();
-  const std::optional<Backup::Place> found = backup_.restore(history_);
-  place_ = found.value_or(Backup::Place{.walks = first_pass});
-  data::internal::set_next_pass(dataset_, place_.walks);
-  input_.reset();
-  if (found) {
-    together([&] {
-      backup_.restore_callbacks();
-      if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
-    });
-  }
-  call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
-  if (!found) backup_.begin(place_, history_);
-}
-
-void Fit::train() {
-  const EndSignals::Steps steps;
-  if (input_ && !place_.ended) run_epoch();
-  while (impl_.progress.epoch < options_.epochs && !stopping_) begin_epoch();
-  call([&](Callback& callback) { callback.on_fit_end(trainer_); });
-}
-
-void Fit::begin_epoch() {
-  TrainingProgress& progress = impl_.progress;
-  ++progress.epoch;
-  progress.step_of_epoch = 0;
-  place_ = {.totals = {}, .position = {}, .walks = place_.walks, .ended = false};
-  impl_.reset_metrics();
-  if (options_.steps_per_epoch == 0 || !input_) begin_walk();
-  run_epoch();
-}
-
-// The order of a shuffle depends on the number of the pass alone, which goes on from one fit() to
-// the next and from a process to the one that resumes its training.
-void Fit::begin_walk() {
-  input_.emplace(
-      std::make_shared<DistributedInputIterator>(batches_.input(), nullptr, place_.walks++));
-  data::internal::set_next_pass(dataset_, place_.walks);
-}
-
-void Fit::run_epoch() {
-  TrainingProgress& progress = impl_.progress;
-  progress.examples = place_.totals.examples;
-  progress.times = {};
-  const bool begins = place_.position.empty();
-  if (begins) call([&](Callback& callback) { callback.on_epoch_begin(trainer_); });
-  int64_t begun = progress.step;
-  const int64_t steps = options_.steps_per_epoch;
-  const int64_t end = steps == 0 ? -1 : begun - progress.step_of_epoch + steps;
-  StepsUnderWay under_way(
-      *impl_.runner, [this](const Tensor& loss, int64_t examples) { finish_step(loss, examples); });
-  while (!stopping_ && begun != end) {
-    const std::optional<DistributedElement> batch = next_batch();
-    if (!batch) break;
-    const int64_t examples = global_examples(impl_.strategy, *batch);
-    under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
-    if (!backup_.is_due(++begun) && !leaving_) continue;
-    under_way.finish_all();
-    save_place();
-  }
-  under_way.finish_all();
-  if (progress.step_of_epoch % options_.steps_per_execution != 0) end_execution();
-  end_epoch();
-}
-
-void Fit::save_place() {
-  backup_.save(
-      [&] {
-        place_.position = input_->save();
-        return place_;
-      },
-      history_);
-  end_if_asked();
-}
-
-void Fit::end_if_asked() const {
-  if (!end_signals_ || EndSignals::received() == 0) return;
-  if (trainer_.is_chief()) {
-    log_warning(
-        "[Trainer] SIG{} asked to end: saved after step {} in '{}', where the next start goes on",
-        sigabbrev_np(EndSignals::received()), impl_.progress.step, options_.backup);
-  }
-  EndSignals::end();
-}
-
-std::optional<DistributedElement> Fit::next_batch() {
-  Stopwatch clock;
-  std::optional<DistributedElement> batch = input_->next_optional();
-  if (!batch && options_.steps_per_epoch > 0) {
-    begin_walk();
-    batch = input_->next_optional();
-  }
-  impl_.progress.times.input += clock.lap();
-  return batch;
-}
-
-void Fit::finish_step(const Tensor& loss, int64_t examples) {
-  check_restored();
-  TrainingProgress& progress = impl_.progress;
-  TrainerImpl::Totals& totals = place_.totals;
-  totals.add(loss, examples);
-  progress.examples = totals.examples;
-  ++progress.step;
-  ++progress.step_of_epoch;
-  if (progress.step_of_epoch % options_.steps_per_execution == 0) end_execution();
-}
-
-void Fit::end_execution() {
-  const TrainerImpl::Totals& totals = place_.totals;
-  // Metrics are read after the epoch: where workers share them, a read is a step of its own.
-  const Logs so_far = {{"loss", totals.loss / static_cast<double>(totals.examples)}};
-  call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });
-}
-
-void Fit::end_epoch() {
-  if (place_.totals.examples == 0 && stopping_) {  // before its first step
-    --impl_.progress.epoch;
-    return;
-  }
-  if (place_.totals.examples == 0) {
-    raise(Code::InvalidArgument, "[Trainer::fit] the dataset has no element");
-  }
-  impl_.progress.steps_per_epoch = impl_.progress.step_of_epoch;
-  const Logs logs = epoch_logs();
-  check_restored();
-  history_.epochs.push_back(logs);
-  call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
-  backup_.save(
-      [&]() -> Backup::Place {
-        return {.totals = {},
-                .position = options_.steps_per_epoch > 0 ? input_->save() : "",
-                .walks = place_.walks,
-                .ended = true};
-      },
-      history_);
-  end_if_asked();
-}
-
-Logs Fit::epoch_logs() {
-  Logs logs = impl_.logs(place_.totals);
-  if (options_.validation) {
-    for (const auto& [name, value] : trainer_.evaluate(*options_.validation)) {
-      logs["val_" + name] = value;
-    }
-  }
-  // Callbacks decide by these figures, and workers may see different values of a program's metric.
-  const std::vector<uint8_t> own = nlohmann::json::to_msgpack(logs);
-  const std::string chiefs = impl_.strategy.extended().gather_from_workers(
-      {own.begin(), own.end()}, "Trainer: the figures of an epoch")[0];
-  return nlohmann::json::from_msgpack(chiefs).get<Logs>();
-}
-
-void Fit::check_restored() const {
-  if (!impl_.runner->has_restored()) return;
-  raise(Code::Aborted,
-        "[Trainer] a parameter server was started again without its variables; all of them are "
-        "those of the last backup");
-}
 
 }  // namespace
 

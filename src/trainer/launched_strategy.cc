@@ -7,8 +7,8 @@
 #include "cohort/coordinator.h"
 #include "cohort/multi_worker.h"
 #include "cohort/scheduler_resolvers.h"
-#include "distribute/strategies/remote_workers.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "topology/strategy_choice.h"
 
 namespace cohort {

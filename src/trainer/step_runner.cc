@@ -1,5 +1,3 @@
-#include "trainer/step_runner.h"
-
 #include <atomic>
 #include <mutex>
 
@@ -8,7 +6,7 @@
 #include "cohort/coordinator.h"
 #include "coordinator/remote_result.h"
 #include "distribute/input/distributed_input.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "trainer/trainer_impl.h"
 
 namespace cohort::internal {
@@ -97,18 +95,14 @@ class CoordinatedRunner : public StepRunner {
       : trainer_(trainer),
         coordinator_(trainer.strategy,
                      {.restore = [restoring = restoring_] { restoring->restore(); }}),
-        train_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
-                          return trainer_.train_step(batch, examples, nullptr);
-                        }),
-                        {.name = "train_step"})),
-        evaluate_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
-                             return trainer_.evaluate_step(batch, examples);
-                           }),
-                           {.name = "evaluate_step"})),
-        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t) {
-                            return trainer_.outputs(batch);
-                          }),
-                          {.name = "predict"})) {}
+        train_(traced("train_step",
+                      [&](const DistributedElement& batch, int64_t examples) {
+                        return trainer_.train_step(batch, examples, nullptr);
+                      })),
+        evaluate_(traced("evaluate_step", std::bind_front(&TrainerImpl::evaluate_step, &trainer))),
+        predict_(traced("predict", [&](const DistributedElement& batch, int64_t) {
+          return trainer_.outputs(batch);
+        })) {}
 
   size_t steps_ahead() const override {
     return kStepsAheadPerWorker * static_cast<size_t>(coordinator_.num_workers());
@@ -157,6 +151,9 @@ class CoordinatedRunner : public StepRunner {
  private:
   // The number of examples is part of the trace.
   using TracedStep = std::function<Tensor(const DistributedElement&, int64_t)>;
+  static Function<TracedStep> traced(const std::string& name, const TracedStep& step) {
+    return function(step, {.name = name});
+  }
 
   Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch,
                 int64_t examples) {

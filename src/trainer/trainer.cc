@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "distribute/strategies/single_process_warning.h"
+#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/update_guards.h"
 #include "trainer/trainer_impl.h"
 

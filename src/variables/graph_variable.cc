@@ -68,7 +68,7 @@ GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(re
   const Tensor value = initial_value(request);
   handle_.dtype = value.dtype();
   handle_.shape = options_.shape.has_rank() ? options_.shape : value.shape();
-  initializer_ = assign_variable(handle_, value);
+  initializer_ = write_variable(handle_, Write::Assign, value);
 }
 
 GraphVariable::GraphVariable(const GraphImpl::VariableRecord& record)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/thread_context.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
@@ -12,9 +13,7 @@ class SingleVariable : public VariableImpl {
   bool trainable() const override { return trainable_; }
   const VariableHandle& handle() const override { return handle_; }
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override;
-  Tensor assign_add(const Tensor& delta) override;
-  Tensor assign_sub(const Tensor& delta) override;
+  Tensor write(Write how, const Tensor& value) override;
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
 
  protected:
@@ -42,5 +41,16 @@ class LocalVariable : public SingleVariable {
 // The value of the request's initializer, cast to the requested dtype and checked against the
 // requested shape. No tape records how the value is made.
 Tensor initial_value(const VariableRequest& request);
+
+// While it lives, this thread reads variables row by row, so caches are neither asked nor filled: a
+// cache would hold the whole table.
+class [[nodiscard]] RowReads : ContextValue<bool> {
+ public:
+  RowReads() : ContextValue(reading_, true) {}
+  static bool active() { return reading_.get(); }
+
+ private:
+  static inline constinit ContextSlot<bool> reading_;
+};
 
 }  // namespace cohort::internal

@@ -8,6 +8,10 @@
 
 namespace cohort::internal {
 
+// The strategy of code that uses none: everything happens as it would without strategies.
+Strategy& default_strategy();
+ReplicaContext& default_replica_context();
+
 // A replica of a strategy, or (with a null replica) the strategy's cross-replica context. A thread
 // has a stack of them, which is empty in default replica mode.
 struct Mode {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <sstream>
 
 #include "base/raise.h"
@@ -11,7 +10,6 @@
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/variables/distributed_variable.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
+#include "base/exceptions.h"
+#include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/device.h"
 #include "cohort/graph.h"
@@ -10,7 +14,19 @@
 #include "tensor/kernel_library.h"
 #include "variables/variable_creators.h"
 
-namespace cohort::internal {
+namespace cohort {
+
+void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) {
+  const StrategyScope inside(*this);
+  extended_->call_for_each_replica(body);
+}
+
+void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
+  replica_threads_->run(strategy(), body);
+}
+
+namespace internal {
 
 random::Generator ReplicaRandom::of(int replica_id) const {
   random::Generator origin = origin_;
@@ -159,74 +175,135 @@ void ReplicaThreads::await_others() {
   random_.reset();
 }
 
-class ReplicaThreadPool::Lease {
- public:
-  Lease(ReplicaThreadPool& from, Strategy& strategy) : from_(from) {
-    {
-      const std::lock_guard lock(from_.mutex_);
-      if (!from_.free_.empty()) {
-        leased_ = std::move(from_.free_.back());
-        from_.free_.pop_back();
-      }
-    }
-    if (leased_ == nullptr) leased_ = std::make_unique<ReplicaThreads>(strategy, *from_.order_);
-  }
-  ~Lease() {
-    const std::lock_guard lock(from_.mutex_);
-    from_.free_.push_back(std::move(leased_));
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ReplicaThreads* operator->() const { return leased_.get(); }
-
- private:
-  ReplicaThreadPool& from_;
-  std::unique_ptr<ReplicaThreads> leased_;
-};
-
 namespace {
 
-// The calls of the observers around one run.
-class ObservedRun {
- public:
-  explicit ObservedRun(const std::vector<std::shared_ptr<RunObserver>>& observers) {
-    try {
-      for (const auto& observer : observers) {
-        observer->before_run();
-        begun_.push_back(observer);
-      }
-    } catch (...) {
-      fail();
-      throw;
-    }
-  }
-  ~ObservedRun() { fail(); }
-  ObservedRun(const ObservedRun&) = delete;
-  ObservedRun& operator=(const ObservedRun&) = delete;
+// Throws InvalidArgument when the replica asks for something else than replica 0 did. What only
+// calling the initializer could tell is not compared: the initial value is computed once.
+void check_same(size_t replica, const Variable& made, const VariableRequest& request) {
+  const VariableOptions& options = request.options;
+  const auto* constant = request.initializer.target<ConstantInitializer>();
+  const DType dtype = options.dtype.value_or(constant ? constant->value.dtype() : made.dtype());
+  const Shape known = constant != nullptr ? constant->value.shape() : made.shape();
+  const Shape shape = options.shape.has_rank() ? options.shape : known;
+  if (dtype == made.dtype() && shape == made.shape()) return;
+  raise(Code::InvalidArgument,
+        "[Variable] replica {} makes variable '{}' as {} {}, but replica 0 made it as {} {}; all "
+        "replicas must make the same variables",
+        replica, made.name(), to_string(dtype), shape.to_string(), to_string(made.dtype()),
+        made.shape().to_string());
+}
 
-  void end() {
-    // An observer is not called again when one after it throws.
-    while (!begun_.empty()) {
-      const auto observer = std::move(begun_.front());
-      begun_.erase(begun_.begin());
-      observer->after_run(/*failed=*/false);
-    }
-  }
-
- private:
-  void fail() {
-    for (const auto& observer : begun_) observer->after_run(/*failed=*/true);
-  }
-
-  std::vector<std::shared_ptr<RunObserver>> begun_;  // in the order of their calls
-};
+// What tells the variables of a run apart, besides the order in which a replica asks.
+std::string key_of(const VariableRequest& request) {
+  std::string name = canonical_variable_name(request.options.name);
+  const auto* first_call = request.initializer.target<FirstCallInitializer>();
+  return first_call == nullptr ? name : fmt::format("{} of layer {}", name, first_call->layer);
+}
 
 }  // namespace
 
+std::string canonical_variable_name(std::string name) {
+  if (name.empty()) return "Variable";
+  std::string canonical;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool digit = name[i] == '_' && i + 1 < name.size() &&
+                       std::isdigit(static_cast<unsigned char>(name[i + 1])) != 0;
+    if (digit && (i + 2 == name.size() || name[i + 2] == '/')) {
+      ++i;
+    } else {
+      canonical += name[i];
+    }
+  }
+  return canonical;
+}
+
+SharedVariables::SharedVariables(ReplicaRendezvous& rendezvous, size_t replicas)
+    : rendezvous_(rendezvous), asked_(replicas) {}
+
+void SharedVariables::begin() {
+  made_.clear();
+  for (auto& counts : asked_) counts.clear();
+}
+
+Variable SharedVariables::make(size_t replica, const NextCreator& next,
+                               const VariableRequest& request) {
+  const std::string name = key_of(request);
+  return replica == 0 ? make_first(name, next, request) : find(replica, name, request);
+}
+
+Variable SharedVariables::make_first(const std::string& name, const NextCreator& next,
+                                     const VariableRequest& request) {
+  Variable made = next(request);
+  {
+    const std::lock_guard lock(mutex_);
+    made_[name].push_back(made);
+  }
+  rendezvous_.announce();
+  return made;
+}
+
+Variable SharedVariables::find(size_t replica, const std::string& name,
+                               const VariableRequest& request) {
+  const size_t index = asked_[replica][name]++;
+  std::optional<Variable> found;
+  const auto ready = [&] {
+    const std::lock_guard lock(mutex_);
+    const auto list = made_.find(name);
+    if (list == made_.end() || list->second.size() <= index) return false;
+    found = list->second[index];
+    return true;
+  };
+  if (!rendezvous_.await_first(ready)) {
+    raise(Code::FailedPrecondition,
+          "[Variable] replica {} makes variable number {} named '{}', which replica 0 does not "
+          "make; all replicas must make the same variables",
+          replica, index + 1, name);
+  }
+  check_same(replica, *found, request);
+  return *found;
+}
+
+std::unique_ptr<ReplicaThreads> ReplicaThreadPool::take(Strategy& strategy) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto taken = std::move(free_.back());
+      free_.pop_back();
+      return taken;
+    }
+  }
+  return std::make_unique<ReplicaThreads>(strategy, *order_);
+}
+
+void ReplicaThreadPool::run_observed(Strategy& strategy, const ReplicaThreads::Body& body,
+                                     Observers& begun) {
+  for (const auto& observer : observers()) {
+    observer->before_run();
+    begun.push_back(observer);
+  }
+  std::unique_ptr<ReplicaThreads> threads = take(strategy);
+  const std::exception_ptr failure = capture_exception([&] { threads->run(body); });
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(threads));
+  }
+  rethrow_if_any(failure);
+  // An observer is not called again when one after it throws.
+  while (!begun.empty()) {
+    const auto observer = std::move(begun.front());
+    begun.erase(begun.begin());
+    observer->after_run(/*failed=*/false);
+  }
+}
+
 void ReplicaThreadPool::run(Strategy& strategy, const ReplicaThreads::Body& body) {
-  ObservedRun observed(observers());
-  Lease(*this, strategy)->run(body);
-  observed.end();
+  Observers begun;
+  try {
+    run_observed(strategy, body, begun);
+  } catch (...) {
+    for (const auto& observer : begun) observer->after_run(/*failed=*/true);
+    throw;
+  }
 }
 
 void ReplicaThreadPool::add(const std::shared_ptr<RunObserver>& observer) {
@@ -235,9 +312,9 @@ void ReplicaThreadPool::add(const std::shared_ptr<RunObserver>& observer) {
   observers_.push_back(observer);
 }
 
-std::vector<std::shared_ptr<RunObserver>> ReplicaThreadPool::observers() {
+ReplicaThreadPool::Observers ReplicaThreadPool::observers() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<RunObserver>> living;
+  Observers living;
   for (const std::weak_ptr<RunObserver>& observer : observers_) {
     if (auto held = observer.lock()) living.push_back(std::move(held));
   }
@@ -248,4 +325,5 @@ void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& 
   strategy.extended().replica_threads_->add(observer);
 }
 
-}  // namespace cohort::internal
+}  // namespace internal
+}  // namespace cohort

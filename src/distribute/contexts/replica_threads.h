@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/thread.h"
@@ -16,7 +18,6 @@
 #include "cohort/random.h"
 #include "cohort/strategy.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/variables/variable_sharing.h"
 #include "distribute/variables/write_order.h"
 #include "tensor/devices.h"
 
@@ -35,6 +36,32 @@ class ReplicaRandom {
  private:
   random::Generator origin_;
   uint64_t torch_;
+};
+
+// A variable's name without what tells replicas apart: each "_" with one digit directly before a
+// "/" or at the end goes. An empty name becomes "Variable".
+std::string canonical_variable_name(std::string name);
+
+// The variables that the replicas of one run make. Replica 0 makes them; the others get, for the
+// k-th variable of a name that they ask for, the k-th that replica 0 made. The first call of a
+// layer counts for itself (FirstCallInitializer). Thread-safe.
+class SharedVariables {
+ public:
+  SharedVariables(ReplicaRendezvous& rendezvous, size_t replicas);
+
+  // Forgets what was made; before a run.
+  void begin();
+  Variable make(size_t replica, const NextCreator& next, const VariableRequest& request);
+
+ private:
+  Variable make_first(const std::string& name, const NextCreator& next,
+                      const VariableRequest& request);
+  Variable find(size_t replica, const std::string& name, const VariableRequest& request);
+
+  ReplicaRendezvous& rendezvous_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Variable>> made_;  // guarded by mutex_
+  std::vector<std::map<std::string, size_t>> asked_;   // by replica; each uses its own
 };
 
 // The threads that run a strategy's replicas, one run at a time. Replica 0 runs in the caller's
@@ -89,9 +116,13 @@ class ReplicaThreadPool {
   const std::shared_ptr<WriteOrder>& order() const { return order_; }
 
  private:
-  class Lease;  // of threads that are free
+  using Observers = std::vector<std::shared_ptr<RunObserver>>;
 
-  std::vector<std::shared_ptr<RunObserver>> observers();
+  // Threads that are free.
+  std::unique_ptr<ReplicaThreads> take(Strategy& strategy);
+  // Adds to `begun` the observers that were told of the beginning but not of the end.
+  void run_observed(Strategy& strategy, const ReplicaThreads::Body& body, Observers& begun);
+  Observers observers();
 
   const std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
   std::mutex mutex_;  // guards the next two

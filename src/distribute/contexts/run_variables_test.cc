@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
-#include "distribute/variables/variable_sharing.h"
+#include "distribute/contexts/replica_threads.h"
 #include "support/expect_error.h"
 
 namespace cohort {

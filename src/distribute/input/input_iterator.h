@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/iterator.h"
-#include "distribute/input/input_walks.h"
+#include "distribute/input/distributed_input.h"
 
 namespace cohort::internal {
 

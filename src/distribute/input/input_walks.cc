@@ -1,5 +1,3 @@
-#include "distribute/input/input_walks.h"
-
 #include <algorithm>
 #include <iterator>
 
@@ -10,6 +8,7 @@
 #include "data/iteration.h"
 #include "data/iterator.h"
 #include "data/iterator_position.h"
+#include "distribute/input/distributed_input.h"
 
 namespace cohort::internal {
 namespace {

@@ -77,6 +77,14 @@ Tensor unless_numbers(const DistributedVariable& variable, const Tensor& sum, co
   return sum;
 }
 
+// make(r) for each of the replicas.
+template <typename Make>
+PerReplica<Tensor> for_replicas(size_t replicas, const Make& make) {
+  std::vector<std::optional<Tensor>> all;
+  for (size_t i = 0; i < replicas; ++i) all.emplace_back(make(i));
+  return PerReplica<Tensor>(std::move(all));
+}
+
 Tensor part(const DistributedValue& reduced, size_t replica) {
   return reduced[std::min(replica, reduced.size() - 1)].dense();
 }
@@ -86,20 +94,15 @@ Tensor part(const DistributedValue& reduced, size_t replica) {
 PerReplica<Tensor> summed_over_workers(const DistributedVariable& variable,
                                        const PerReplica<Tensor>& values,
                                        const PerReplica<bool>& are_numbers) {
-  std::vector<std::optional<Tensor>> counts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    counts.emplace_back(count_of(variable, are_numbers[i]));
-  }
+  const PerReplica<Tensor> counts =
+      for_replicas(values.size(), [&](size_t i) { return count_of(variable, are_numbers[i]); });
   const Destinations copies(variable.self());
-  const std::vector<ReduceRequest> requests{{values, copies},
-                                            {PerReplica<Tensor>(std::move(counts)), copies}};
+  const std::vector<ReduceRequest> requests{{values, copies}, {counts, copies}};
   const std::vector<DistributedValue> reduced =
       variable.owner().extended().batch_reduce_to(ReduceOp::Sum, requests);
-  std::vector<std::optional<Tensor>> parts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    parts.emplace_back(unless_numbers(variable, part(reduced[0], i), part(reduced[1], i)));
-  }
-  return PerReplica<Tensor>(std::move(parts));
+  return for_replicas(values.size(), [&](size_t i) {
+    return unless_numbers(variable, part(reduced[0], i), part(reduced[1], i));
+  });
 }
 
 PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplica<Tensor>& values,
@@ -108,7 +111,7 @@ PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplic
   const VariableAggregation aggregation = variable.options().aggregation;
   if (aggregation == VariableAggregation::OnlyFirstReplica) {
     const Tensor first = extended.from_first_worker(values[0]);
-    return PerReplica<Tensor>(std::vector<std::optional<Tensor>>(values.size(), first));
+    return for_replicas(values.size(), [&](size_t) { return first; });
   }
   if (sums(variable)) {
     if (spans_workers(variable)) return summed_over_workers(variable, values, are_numbers);
@@ -118,9 +121,7 @@ PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplic
   }
   const DistributedValue reduced =
       extended.reduce_to(reduce_op_of(aggregation), values, Destinations(variable.self()));
-  std::vector<std::optional<Tensor>> parts;
-  for (size_t i = 0; i < values.size(); ++i) parts.emplace_back(part(reduced, i));
-  return PerReplica<Tensor>(std::move(parts));
+  return for_replicas(values.size(), [&](size_t i) { return part(reduced, i); });
 }
 
 // In a function that the replica traces by itself, it cannot meet the other replicas: their values

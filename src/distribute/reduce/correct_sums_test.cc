@@ -9,7 +9,7 @@
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "cohort/random.h"
-#include "distribute/variables/variable_test_strategies.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

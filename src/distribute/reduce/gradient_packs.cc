@@ -52,6 +52,34 @@ Difference first_difference(const std::string& one, const std::string& other) {
   }
 }
 
+// Throws FailedPrecondition on all workers unless they have the same variables in the same order.
+void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
+                        const CollectiveOptions& how) {
+  const std::vector<std::string> labels = labels_of(of);
+  std::string own;
+  for (size_t i = 0; i < of.size(); ++i) {
+    own +=
+        fmt::format("{} {} {}\n", labels[i], to_string(of[i].dtype()), of[i].shape().to_string());
+  }
+  const std::vector<std::string> all = texts_of_workers(workers, own, how);
+  for (int rank = 1; rank < workers.size(); ++rank) {
+    const std::string& other = all[static_cast<size_t>(rank)];
+    if (other == all[0]) continue;
+    const auto [place, here, there] = first_difference(all[0], other);
+    raise(Code::FailedPrecondition,
+          "[apply_gradients] the workers update different variables: number {} is {} on {}, {} on "
+          "{}; give all the same list in the same order",
+          place, here, workers.member(0), there, workers.member(rank));
+  }
+}
+
+std::vector<bool> agree_on_rows(Communicator& workers, const std::vector<bool>& own,
+                                const CollectiveOptions& how) {
+  const Tensor rows = Tensor::from(std::vector<int32_t>(own.begin(), own.end()));
+  const auto any = workers.all_reduce(rows, ReduceOp::Max, how).to_vector<int32_t>();
+  return {any.begin(), any.end()};
+}
+
 // Which tensors lie side by side.
 struct PackPlan {
   DType dtype;
@@ -110,35 +138,8 @@ GradientLayout::GradientLayout(Groups& groups, const std::vector<Variable>& of, 
     : variables(of) {
   const CollectivePurpose purpose("where the gradients of variables lie");
   agree_on_variables(groups.workers, of, how);
-  agree_on_rows(groups.workers, own, how);
+  has_rows = agree_on_rows(groups.workers, own.has_rows, how);
   make_packs(groups, of, agree_on_order(groups.workers, own.order, how), bytes_per_pack, how);
-}
-
-void GradientLayout::agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
-                                        const CollectiveOptions& how) {
-  const std::vector<std::string> labels = labels_of(of);
-  std::string own;
-  for (size_t i = 0; i < of.size(); ++i) {
-    own +=
-        fmt::format("{} {} {}\n", labels[i], to_string(of[i].dtype()), of[i].shape().to_string());
-  }
-  const std::vector<std::string> all = texts_of_workers(workers, own, how);
-  for (int rank = 1; rank < workers.size(); ++rank) {
-    const std::string& other = all[static_cast<size_t>(rank)];
-    if (other == all[0]) continue;
-    const auto [place, here, there] = first_difference(all[0], other);
-    raise(Code::FailedPrecondition,
-          "[apply_gradients] the workers update different variables: number {} is {} on {}, {} on "
-          "{}; give all the same list in the same order",
-          place, here, workers.member(0), there, workers.member(rank));
-  }
-}
-
-void GradientLayout::agree_on_rows(Communicator& workers, const Proposal& own,
-                                   const CollectiveOptions& how) {
-  const Tensor rows = Tensor::from(std::vector<int32_t>(own.has_rows.begin(), own.has_rows.end()));
-  const Tensor any = workers.all_reduce(rows, ReduceOp::Max, how);
-  for (const int32_t each : any.to_vector<int32_t>()) has_rows.push_back(each != 0);
 }
 
 void GradientLayout::make_packs(Groups& groups, const std::vector<Variable>& of,

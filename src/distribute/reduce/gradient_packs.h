@@ -3,7 +3,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -94,10 +93,6 @@ struct GradientLayout {
   bool is_twins_turn = false;
 
  private:
-  // Throws FailedPrecondition on all workers unless they have the same variables in the same order.
-  static void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
-                                 const CollectiveOptions& how);
-  void agree_on_rows(Communicator& workers, const Proposal& own, const CollectiveOptions& how);
   void make_packs(Groups& groups, const std::vector<Variable>& of, const std::vector<size_t>& order,
                   int64_t bytes_per_pack, const CollectiveOptions& how);
 

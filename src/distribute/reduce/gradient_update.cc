@@ -49,15 +49,12 @@
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "distribute/contexts/context.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/reduce/aggregate.h"
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/reduce/replica_reductions.h"
-#include "distribute/strategies/joint_workers.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_creation.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/dispatch.h"
@@ -154,6 +151,12 @@ class StrategyUpdate : public UpdatePath {
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
+  const Variable& copy_of(const Variable& variable, size_t index) const override {
+    const auto* whole = dynamic_cast<DistributedVariable*>(VariableAccess::impl(variable).get());
+    if (whole == nullptr) return variable;
+    return whole->copies()[std::min(index, whole->copies().size() - 1)];
+  }
+
   Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
                const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
@@ -177,119 +180,96 @@ class StrategyUpdate : public UpdatePath {
 
  private:
   // Whether the step may be given the gradients of all replicas to add up.
-  bool may_add_up(const ReplicaContext& replica) const;
+  bool may_add_up(const ReplicaContext& replica) const {
+    return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
+           strategy_.extended().guards().non_finite == GuardAction::Off;
+  }
+
   // Rows 4 and 6 of the table; an undefined result where the gradients do not fit.
   Tensor with_terms(ReplicaContext& replica, const Gradients& own,
                     const std::vector<Variable>& variables, const Step& step,
-                    ReplicaTurn& turn) const;
-  Gradients sums_of(ReplicaContext& replica, const Gradients& own,
-                    const std::vector<Variable>& variables) const;
+                    ReplicaTurn& turn) const {
+    if (auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended())) {
+      const std::vector<Gradients> terms = reducer->gradient_terms(replica, own, variables);
+      if (!terms.empty()) {
+        turn.all_met();
+        return own_copy(replica, terms, variables, step);
+      }
+    }
+    if (!strategy_.extended().traits().shares_gradients) return {};
+    ThreadTerms terms(replica, own, variables);
+    if (terms.all().empty()) return {};
+    turn.all_met();
+    Tensor count = own_copy(replica, terms.all(), variables, step);
+    terms.end();
+    return count;
+  }
+
   // `turn` is null where the replicas do not have copies of their own.
   Tensor with_sums(ReplicaContext& replica, const Gradients& own,
                    const std::vector<Variable>& variables, const Step& step,
-                   ReplicaTurn* turn) const;
-  // Each replica updates its own copy, all replicas at the same time.
-  Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
-                  const std::vector<Variable>& variables, const Step& step) const;
+                   ReplicaTurn* turn) const {
+    auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended());
+    const Gradients sums = replica.num_replicas_in_sync() == 1 ? own
+                           : reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
+                                                : sum_by_all_reduce(replica, own, variables);
+    const bool now = thread_dispatch().builder == nullptr;
+    if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
+    if (turn != nullptr) {
+      turn->all_met();
+      return own_copy(replica, {&sums, 1}, variables, step);
+    }
+    return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
+  }
+
   // Updates all copies. The update comes later where it waits for the gradients of several workers.
   Tensor now_or_later(const Gradients& gradients, const std::vector<Variable>& variables,
-                      const Step& step) const;
+                      const Step& step) const {
+    auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+    if (workers == nullptr || !workers->groups_gradients())
+      return across(gradients, variables, step);
+    return workers->add_to_group(gradients, variables, step.taken, [&](const Gradients& of_group) {
+      return across(of_group, variables, step);
+    });
+  }
+
+  // Each replica updates its own copy, all replicas at the same time.
+  Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+                  const std::vector<Variable>& variables, const Step& step) const {
+    const Tensor count = one_copy(replica.local_replica(), terms, step);
+    if (thread_dispatch().builder != nullptr) return count;
+    const GuardOptions guards = strategy_.extended().guards();
+    JointWorkers* const workers = joint_workers(strategy_.extended());
+    const int64_t updates = workers == nullptr
+                                ? count.to<int64_t>()
+                                : workers->count_update(step.taken, replica.local_replica());
+    if (divergence_guard_is_due(guards, updates)) {
+      guard_against_divergence(replica, guards, variables, count.to<int64_t>());
+    }
+    return count;
+  }
+
   // Updates one copy after the other.
   Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
-                const Step& step) const;
-  Tensor one_copy(size_t index, std::span<const Gradients> terms, const Step& step) const;
+                const Step& step) const {
+    std::vector<Tensor> results;
+    const std::vector<Variable> copies = copies_of(variables[0]);
+    const WritersTurn turn = turn_to_write(variables[0]);
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const CopyDeviceScope there(copies[i].device());
+      results.push_back(one_copy(i, {&gradients, 1}, step));
+    }
+    return results[0].is_symbolic() ? group(results) : results[0];
+  }
+
+  Tensor one_copy(size_t index, std::span<const Gradients> terms, const Step& step) const {
+    const ModeScope across({&strategy_, nullptr});
+    const UpdateScope updating(index);  // for the program's own code, such as a schedule
+    return step.take(terms, index);
+  }
 
   Strategy& strategy_;
 };
-
-bool StrategyUpdate::may_add_up(const ReplicaContext& replica) const {
-  return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
-         strategy_.extended().guards().non_finite == GuardAction::Off;
-}
-
-Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
-                                  const std::vector<Variable>& variables, const Step& step,
-                                  ReplicaTurn& turn) const {
-  if (auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended())) {
-    const std::vector<Gradients> terms = reducer->gradient_terms(replica, own, variables);
-    if (!terms.empty()) {
-      turn.all_met();
-      return own_copy(replica, terms, variables, step);
-    }
-  }
-  if (!strategy_.extended().traits().shares_gradients) return {};
-  ThreadTerms terms(replica, own, variables);
-  if (terms.all().empty()) return {};
-  turn.all_met();
-  Tensor count = own_copy(replica, terms.all(), variables, step);
-  terms.end();
-  return count;
-}
-
-Gradients StrategyUpdate::sums_of(ReplicaContext& replica, const Gradients& own,
-                                  const std::vector<Variable>& variables) const {
-  if (replica.num_replicas_in_sync() == 1) return own;
-  auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended());
-  return reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
-                            : sum_by_all_reduce(replica, own, variables);
-}
-
-Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
-                                 const std::vector<Variable>& variables, const Step& step,
-                                 ReplicaTurn* turn) const {
-  const Gradients sums = sums_of(replica, own, variables);
-  const bool now = thread_dispatch().builder == nullptr;
-  if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
-  if (turn != nullptr) {
-    turn->all_met();
-    return own_copy(replica, {&sums, 1}, variables, step);
-  }
-  return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
-}
-
-Tensor StrategyUpdate::now_or_later(const Gradients& gradients,
-                                    const std::vector<Variable>& variables,
-                                    const Step& step) const {
-  auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
-  if (workers == nullptr || !workers->groups_gradients()) return across(gradients, variables, step);
-  return workers->add_to_group(gradients, variables, step.taken, [&](const Gradients& of_group) {
-    return across(of_group, variables, step);
-  });
-}
-
-Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
-                                const std::vector<Variable>& variables, const Step& step) const {
-  const Tensor count = one_copy(replica.local_replica(), terms, step);
-  if (thread_dispatch().builder != nullptr) return count;
-  const GuardOptions guards = strategy_.extended().guards();
-  JointWorkers* const workers = joint_workers(strategy_.extended());
-  const int64_t updates = workers == nullptr
-                              ? count.to<int64_t>()
-                              : workers->count_update(step.taken, replica.local_replica());
-  if (divergence_guard_is_due(guards, updates)) {
-    guard_against_divergence(replica, guards, variables, count.to<int64_t>());
-  }
-  return count;
-}
-
-Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Variable>& variables,
-                              const Step& step) const {
-  std::vector<Tensor> results;
-  const std::vector<Variable> copies = copies_of(variables[0]);
-  const WritersTurn turn = turn_to_write(variables[0]);
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const CopyDeviceScope there(copies[i].device());
-    results.push_back(one_copy(i, {&gradients, 1}, step));
-  }
-  return results[0].is_symbolic() ? group(results) : results[0];
-}
-
-Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
-                                const Step& step) const {
-  const ModeScope across({&strategy_, nullptr});
-  const UpdateScope updating(index);
-  return step.take(terms);
-}
 
 void check_maker(const Strategy& strategy, const Variable& variable) {
   if (maker_of(variable) == &strategy) return;

@@ -1,6 +1,6 @@
-#include "distribute/reduce/straggler_detection.h"
-
 #include <gtest/gtest.h>
+
+#include "distribute/reduce/worker_gradients.h"
 
 namespace cohort::internal {
 namespace {

@@ -1,3 +1,14 @@
+// How replicas that are threads of this process add up, by the bytes of all values together:
+//
+// | at most 1 KB            | each replica copies its values into its inline value, reads those of
+// |                         | the others after one meeting, and adds up everything for itself
+// | at most 16 KB, where    | the last replica to arrive adds up everything for all while the
+// | replicas share cores    | others wait: a second meeting would take longer
+// | more                    | each adds up a slice of all values into memory that all replicas
+// |                         | share, then they meet again
+//
+// The additions are always in the order of the replicas.
+
 #include "distribute/reduce/thread_all_reduce.h"
 
 #include <algorithm>
@@ -11,7 +22,6 @@
 
 #include "cohort/device.h"
 #include "cohort/strategy.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "kernels/reduce_elements.h"

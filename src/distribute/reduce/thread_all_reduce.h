@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cohort/tensor.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/contexts/replica_rendezvous.h"
+#include "distribute/reduce/replica_reductions.h"
 #include "ops/op.h"
 
 namespace cohort::internal {
@@ -44,16 +44,7 @@ class ResultPool {
 };
 
 // The quickest all-reduce between replicas that are threads of this process, which gives the bits
-// of DirectAllReduce. How, by the bytes of all values together:
-//
-// | at most 1 KB            | each replica copies its values into its inline value, reads those of
-// |                         | the others after one meeting, and adds up everything for itself
-// | at most 16 KB, where    | the last replica to arrive adds up everything for all while the
-// | replicas share cores    | others wait: a second meeting would take longer
-// | more                    | each adds up a slice of all values into memory that all replicas
-// |                         | share, then they meet again
-//
-// The additions are always in the order of the replicas.
+// of DirectAllReduce. The table in thread_all_reduce.cc says how it adds up.
 class ThreadAllReduce {
  public:
   explicit ThreadAllReduce(const std::vector<std::string>& devices);

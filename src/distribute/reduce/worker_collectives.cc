@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <sstream>
 
 #include "base/collective_purpose.h"
@@ -12,30 +13,18 @@
 #include "cohort/ops.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/reduce/reduce_tensors.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
 
-// The order of axes that brings `axis` to the front; its own inverse brings it back.
+// The order of axes that brings `axis` to the front, or from there back to its place.
 std::vector<int64_t> front_and_back(int rank, int axis, bool back) {
-  std::vector<int64_t> order;
-  if (back) {
-    for (int i = 1; i <= axis; ++i) order.push_back(i);
-    order.push_back(0);
-    for (int i = axis + 1; i < rank; ++i) order.push_back(i);
-  } else {
-    order.push_back(axis);
-    for (int i = 0; i < rank; ++i) {
-      if (i != axis) order.push_back(i);
-    }
-  }
+  std::vector<int64_t> order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + (back ? 1 : axis), order.begin() + axis + 1);
   return order;
-}
-
-std::string describe(const Tensor& value) {
-  return to_string(value.dtype()) + " " + value.shape().to_string();
 }
 
 // Sizes along the axis may differ.

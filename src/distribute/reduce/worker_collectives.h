@@ -1,12 +1,16 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <vector>
 
+#include "base/activity.h"
 #include "cohort/collective.h"
 #include "cohort/cross_device_ops.h"
 #include "distribute/reduce/straggler_detection.h"
 #include "ops/collective_ports.h"
+#include "ops/worker_collectives_interface.h"
 
 namespace cohort::internal {
 
@@ -19,6 +23,33 @@ void check_same_on_workers(Communicator& workers, const std::string& what, const
 // The texts of all workers, by rank.
 std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text,
                                           const CollectiveOptions& how = {});
+
+// How long this worker has been in meetings with others. Thread-safe.
+class MeetingClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Counts for as long as it lives.
+  class [[nodiscard]] Scope {
+   public:
+    explicit Scope(MeetingClock& clock) : clock_(clock) {}
+    ~Scope() {
+      const Clock::duration lasted = Clock::now() - began_;
+      clock_.total_ += lasted.count();
+      note_group_wait(lasted);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    MeetingClock& clock_;
+    const Clock::time_point began_ = Clock::now();
+  };
+
+  Clock::duration total() const { return Clock::duration(total_.load()); }
+
+ private:
+  std::atomic<Clock::rep> total_{0};
+};
 
 // What the workers of a strategy compute together, each with the results of its own replicas. A
 // call computes at once, or adds nodes where a graph is being built. All workers make the same

@@ -2,13 +2,45 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cohort/internal/gradient_listener.h"
 #include "distribute/reduce/gradient_packs.h"
-#include "distribute/reduce/straggler_detection.h"
+#include "distribute/reduce/worker_collectives.h"
 
 namespace cohort::internal {
+
+// What a worker does by itself between two meetings, in seconds.
+struct BusyTimes {
+  std::vector<float> total = {};  // by worker
+  std::vector<float> input = {};  // of that, getting elements of datasets
+};
+
+// Finds the worker that all others wait for.
+class SlowWorkerWatch {
+ public:
+  static constexpr int64_t kSteps = 20;      // that one finding is about
+  static constexpr double kSlower = 1.2;     // how many times as long as the others it takes
+  static constexpr double kLeastGap = 2e-3;  // seconds that the others wait; less is not logged
+
+  struct Finding {
+    size_t worker;
+    double seconds;         // that its steps take, on average
+    double input_seconds;   // of that, getting elements of datasets
+    double others_seconds;  // that the steps of the others take
+  };
+
+  // Adds one step. Returns a finding if a worker was slow in the last steps. It looks after kSteps
+  // steps, then after twice as many, and so on; once no worker is slow, after kSteps again.
+  std::optional<Finding> add(const BusyTimes& busy);
+
+ private:
+  std::vector<double> sums_;
+  std::vector<double> input_sums_;
+  int64_t steps_ = 0;
+  int64_t next_ = kSteps;
+};
 
 // The sums over the workers of the gradients of variables. Dense gradients are written into packs,
 // memory that the workers of one machine share, and are reduced there; the rows of sparse gradients

@@ -1,11 +1,9 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
-#include "base/raise.h"
 #include "distribute/contexts/context.h"
-#include "distribute/strategies/single_process_warning.h"
-#include "distribute/strategies/strategy_devices.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/strategies/strategy_setup.h"
+#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
 
 namespace cohort {

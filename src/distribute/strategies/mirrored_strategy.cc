@@ -3,8 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
-#include "distribute/strategies/single_process_warning.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 
 namespace cohort {
 namespace internal {

@@ -16,8 +16,7 @@
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "distribute/reduce/worker_collectives.h"
-#include "distribute/strategies/single_process_warning.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
 #include "ops/dispatch.h"
@@ -246,6 +245,10 @@ Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Grad
   const RecordingPause unheard;
   const UpdatedVariables updated(variables);
   const bool as_nodes = thread_dispatch().builder != nullptr;
+  if (num_local_replicas() == 1 && !as_nodes) {  // no other replica to meet
+    const ModeScope cross({&strategy(), nullptr});
+    return gradients_->sum({own}, variables);
+  }
   std::optional<CollectivePurpose> purpose;
   if (as_nodes) purpose.emplace(describe_presence(own, variables));
   ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};

@@ -3,9 +3,7 @@
 
 #include "base/raise.h"
 #include "distribute/contexts/context.h"
-#include "distribute/strategies/default_strategy.h"
-#include "distribute/strategies/single_process_warning.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/variable_creation.h"
 
 namespace cohort {

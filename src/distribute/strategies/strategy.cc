@@ -16,10 +16,8 @@
 #include "distribute/reduce/gradient_update.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "distribute/reduce/thread_all_reduce.h"
-#include "distribute/strategies/default_strategy.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_creation.h"
 #include "ops/variable_cell.h"
 
@@ -75,11 +73,6 @@ std::unique_ptr<Strategy> Strategy::deep_copy() const {
       Code::Unimplemented,
       "[{}] cannot be copied: it does not derive from CloneableStrategy, which has clone()",
       extended_->name());
-}
-
-void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) {
-  const StrategyScope inside(*this);
-  extended_->call_for_each_replica(body);
 }
 
 void Strategy::check_cross_replica(std::string_view what) const {
@@ -208,11 +201,6 @@ std::vector<Gradients> GradientReducer::gradient_terms(ReplicaContext&, const Gr
 }
 
 // ---- What it does
-
-void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
-  internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
-  replica_threads_->run(strategy(), body);
-}
 
 CrossDeviceOps& StrategyExtended::cross_device_ops() const {
   static ReductionToOneDevice on_first_destination;

@@ -1,8 +1,8 @@
 #include "distribute/strategies/training_backup.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/ranges.h>
-#include <limits.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/host_identity.h"
 #include "base/joined_texts.h"
 #include "base/log.h"
 #include "base/raise.h"
@@ -25,7 +26,7 @@
 #include "cohort/backup.h"
 #include "cohort/internal/torch_random.h"
 #include "cohort/random.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 
 namespace cohort::internal {
 namespace {
@@ -162,11 +163,6 @@ namespace {
 
 constexpr size_t kMaxCommand = 200;
 
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
-
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words(std::istreambuf_iterator<char>(file), {});
@@ -175,22 +171,15 @@ std::string command_line() {
   return words.substr(0, std::min(kMaxCommand, words.find_last_not_of(' ') + 1));
 }
 
-std::string time_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return text.data();
-}
-
 std::string this_process() { return fmt::format("process {} on host {},", getpid(), host_name()); }
 
 // The host, and on the next line what people want to know of the run.
 std::string own_note() {
   const char* const job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("{}\n{} run '{}'{}, since {}\n", host_name(), this_process(), command_line(),
-                     job == nullptr ? "" : fmt::format(" of Slurm job {}", job), time_now());
+  return fmt::format("{}\n{} run '{}'{}, since {:%Y-%m-%d %H:%M:%S} UTC\n", host_name(),
+                     this_process(), command_line(),
+                     job == nullptr ? "" : fmt::format(" of Slurm job {}", job),
+                     fmt::gmtime(std::time(nullptr)));
 }
 
 std::string read_note(int file) {

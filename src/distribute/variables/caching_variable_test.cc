@@ -1,11 +1,10 @@
-#include "distribute/variables/caching_variable.h"
-
 #include <gtest/gtest.h>
 
 #include "cohort/ops.h"
 #include "cohort/sharded_variable.h"
-#include "distribute/variables/variable_test_strategies.h"
+#include "distribute/variables/variable_kinds.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "distribute/variables/variable_test_strategies.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

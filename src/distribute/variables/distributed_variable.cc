@@ -10,8 +10,8 @@
 #include "base/raise.h"
 #include "distribute/contexts/context.h"
 #include "distribute/variables/update_guards.h"
-#include "distribute/variables/variable_copies.h"
 #include "ops/dispatch.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 namespace {
@@ -115,7 +115,7 @@ Tensor DistributedVariable::write_value(Write how, const WrittenValue& given) {
   if (use.replica != nullptr) return write_in_replica(*use.replica, how, given);
   if (!use.copy) return write_everywhere(how, given.value);
   note_own_write();
-  return write_to(copy(*use.copy), how, given.value);
+  return copy(*use.copy).write(how, given.value);
 }
 
 Tensor DistributedVariable::write(Write how, const DistributedValue& value) {
@@ -182,7 +182,7 @@ std::vector<Tensor> DistributedVariable::compared_with_workers(Write how,
 
 Tensor DistributedVariable::write_copy(size_t index, Write how, const Tensor& value) const {
   const CopyDeviceScope there(copy(index).device());
-  return write_to(copy(index), how, value);
+  return copy(index).write(how, value);
 }
 
 void DistributedVariable::refuse_parts(std::string_view reason) const {
@@ -208,6 +208,53 @@ Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> v
 
 std::shared_ptr<DistributedVariable> distributed(const Variable& variable) {
   return std::dynamic_pointer_cast<DistributedVariable>(VariableAccess::impl(variable));
+}
+
+std::vector<Variable> copies_of(const Variable& variable) {
+  const auto whole = distributed(variable);
+  return whole != nullptr ? whole->copies() : std::vector{variable};
+}
+
+Tensor read_copy(const Variable& copy) {
+  const RecordingPause unheard;
+  return copy.read_value();
+}
+
+Variable container_of(const Variable& copy) {
+  const std::shared_ptr<VariableImpl> whole = VariableAccess::impl(copy)->whole.lock();
+  return whole != nullptr ? VariableAccess::make(whole) : copy;
+}
+
+bool is_mirrored(const Variable& variable) {
+  return VariableAccess::impl(variable)->strategy != nullptr &&
+         variable.synchronization() != VariableSynchronization::OnRead;
+}
+
+DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change) {
+  const std::vector<Variable> copies = copies_of(variable);
+  const auto whole = distributed(variable);
+  std::optional<ModeScope> across;
+  if (whole != nullptr) {
+    whole->use("update");
+    across.emplace(Mode{&whole->owner(), nullptr});
+    whole->note_own_write();  // `change` may do something else for each copy
+  }
+  const WritersTurn turn = turn_to_write(variable);
+  std::vector<Gradient> results;
+  for (size_t k = 0; k < copies.size(); ++k) {
+    const UpdateScope updating(k);
+    const CopyDeviceScope there(copies[k].device());
+    results.emplace_back(change(copies[k], k));
+  }
+  return {DistributedValue::Kind::Mirrored, std::move(results)};
+}
+
+CopyDeviceScope::CopyDeviceScope(const std::string& device) {
+  const auto is_of_this_task = [&] {
+    return has_device(device) ||
+           DeviceName::parse_any_form(device).job.value_or("localhost") == "localhost";
+  };
+  if (thread_dispatch().builder != nullptr || is_of_this_task()) scope_.emplace(device);
 }
 
 std::string label_of(const Variable& variable) {
@@ -244,7 +291,7 @@ WritersTurn turn_to_write(const Variable& variable) {
 
 Tensor write_parts(const Variable& target, Write write, const DistributedValue& value) {
   if (const auto copies = distributed(target)) return copies->write(write, value);
-  return write_to(*VariableAccess::impl(target), write, value.value().dense());
+  return VariableAccess::impl(target)->write(write, value.value().dense());
 }
 
 }  // namespace cohort::internal

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "distribute/variables/write_order.h"
 #include "ops/variable_cell.h"
@@ -56,9 +57,7 @@ class DistributedVariable : public VariableImpl,
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override { return write(Write::Assign, value); }
-  Tensor assign_add(const Tensor& delta) override { return write(Write::AssignAdd, delta); }
-  Tensor assign_sub(const Tensor& delta) override { return write(Write::AssignSub, delta); }
+  Tensor write(Write how, const Tensor& value) override { return write_value(how, {value}); }
   Tensor write_number(Write how, const Tensor& number) override {
     return write_value(how, {number, true});
   }
@@ -69,8 +68,7 @@ class DistributedVariable : public VariableImpl,
   // "MirroredVariable:{\n  0: …,\n  1: …\n}"
   std::string to_string() const override;
 
-  // Writes one value, or one that may have a part for each copy.
-  Tensor write(Write how, const Tensor& value) { return write_value(how, {value}); }
+  // Writes a value that may have a part for each copy.
   Tensor write(Write how, const DistributedValue& value);
 
   // Held while all copies are written, so that after two writes all copies have the value of the
@@ -129,6 +127,28 @@ Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> v
 
 // The implementation of a variable of which a strategy keeps copies; null for others.
 std::shared_ptr<DistributedVariable> distributed(const Variable& variable);
+
+// The copies in this process, in the order of their devices; an ordinary variable itself.
+std::vector<Variable> copies_of(const Variable& variable);
+// The value of a copy, whatever the context. Tapes do not record the read.
+Tensor read_copy(const Variable& copy);
+// The variable that `copy` is a copy of, or `copy` itself.
+Variable container_of(const Variable& copy);
+// Whether the strategy promises that all copies are equal.
+bool is_mirrored(const Variable& variable);
+
+// Calls `change(copy, k)` for each copy, on its device and in update context k.
+DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change);
+
+// While it lives, this thread's operations belong to the device of a copy. Operations that run at
+// once stay where they are when another task has the copy: only nodes of a graph go there.
+class [[nodiscard]] CopyDeviceScope {
+ public:
+  explicit CopyDeviceScope(const std::string& device);
+
+ private:
+  std::optional<DeviceScope> scope_;
+};
 
 // Held while code outside replicas writes all copies one by one. It is not locked if the variable
 // has no copies, while a graph is built, and where the thread is inside such a write.

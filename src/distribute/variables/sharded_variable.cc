@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ostream>
 
 #include "base/raise.h"
 #include "cohort/sharded_variable.h"
-#include "distribute/variables/sharding.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "optim/update_path.h"
-#include "variables/row_reads.h"
+#include "variables/single_variable.h"
 
 namespace cohort {
 namespace internal {
@@ -115,6 +115,15 @@ constexpr ShardedVariableHooks kHooks{expand, join};
 
 }  // namespace
 
+DivSharding::DivSharding(int64_t rows, int64_t parts) {
+  if (rows < 0 || parts < 1) {
+    raise(Code::InvalidArgument, "[DivSharding] {} rows cannot be cut into {} parts", rows, parts);
+  }
+  parts_ = std::max<int64_t>(1, std::min(parts, rows));
+  base_ = rows / parts_;
+  longer_ = rows % parts_;
+}
+
 ShardedVariableImpl::ShardedVariableImpl(std::vector<Variable> shards, const std::string& name)
     : shards_(std::move(shards)) {
   if (shards_.empty()) {
@@ -153,7 +162,9 @@ Tensor ShardedVariableImpl::read() const {
   return note_read(handle_, all, trainable());
 }
 
-Tensor ShardedVariableImpl::write(Write how, const Tensor& value, std::string_view what) {
+Tensor ShardedVariableImpl::write(Write how, const Tensor& value) {
+  constexpr std::array kNames{"Assign", "AssignAdd", "AssignSub"};
+  const std::string_view what = kNames[static_cast<size_t>(how)];
   const Tensor fitted = fit_to_variable(handle_, value, what);
   if (!fitted.shape().is_compatible_with(handle_.shape)) {
     raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}", what,
@@ -162,7 +173,7 @@ Tensor ShardedVariableImpl::write(Write how, const Tensor& value, std::string_vi
   std::vector<Tensor> written;
   for (size_t k = 0; k < shards_.size(); ++k) {
     const Tensor rows = cohort::slice(fitted, {{.begin = begin(k), .end = begin(k + 1)}});
-    written.push_back(write_to(*VariableAccess::impl(shards_[k]), how, rows));
+    written.push_back(VariableAccess::impl(shards_[k])->write(how, rows));
   }
   return written.size() == 1 ? written[0] : concat(written, 0);
 }
@@ -302,15 +313,15 @@ bool ShardedVariable::trainable() const { return impl_->trainable(); }
 const std::vector<Variable>& ShardedVariable::variables() const { return impl_->shards(); }
 
 ShardedVariable& ShardedVariable::assign(const Tensor& value) {
-  impl_->assign(value);
+  impl_->write(internal::Write::Assign, value);
   return *this;
 }
 ShardedVariable& ShardedVariable::assign_add(const Tensor& delta) {
-  impl_->assign_add(delta);
+  impl_->write(internal::Write::AssignAdd, delta);
   return *this;
 }
 ShardedVariable& ShardedVariable::assign_sub(const Tensor& delta) {
-  impl_->assign_sub(delta);
+  impl_->write(internal::Write::AssignSub, delta);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_update(const IndexedSlices& slices) {

@@ -1,11 +1,30 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cohort/ops.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
+
+// Rows cut into parts of consecutive rows: n div k rows each, the first n mod k parts one more.
+class DivSharding {
+ public:
+  // At most as many parts as rows, and at least one. Throws InvalidArgument when `rows` is negative
+  // or `parts` below one.
+  DivSharding(int64_t rows, int64_t parts);
+
+  int64_t parts() const { return parts_; }
+  int64_t size(int64_t part) const { return base_ + (part < longer_ ? 1 : 0); }
+  // The first row of a part.
+  int64_t begin(int64_t part) const { return part * base_ + std::min(part, longer_); }
+
+ private:
+  int64_t parts_;
+  int64_t base_;    // rows of the shorter parts
+  int64_t longer_;  // number of parts with one more
+};
 
 // A variable made of others, each of which has some of its rows.
 class ShardedVariableImpl : public VariableImpl {
@@ -24,13 +43,7 @@ class ShardedVariableImpl : public VariableImpl {
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override { return write(Write::Assign, value, "Assign"); }
-  Tensor assign_add(const Tensor& delta) override {
-    return write(Write::AssignAdd, delta, "AssignAdd");
-  }
-  Tensor assign_sub(const Tensor& delta) override {
-    return write(Write::AssignSub, delta, "AssignSub");
-  }
+  Tensor write(Write how, const Tensor& value) override;
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
@@ -44,7 +57,6 @@ class ShardedVariableImpl : public VariableImpl {
   Gradient part_of(const Gradient& gradient, size_t shard) const;
 
  private:
-  Tensor write(Write how, const Tensor& value, std::string_view what);
   void require_div_sizes(std::string_view what) const;
 
   const std::vector<Variable> shards_;

@@ -1,9 +1,8 @@
-#include "distribute/variables/sharding.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "distribute/variables/sharded_variable.h"
 #include "support/expect_error.h"
 
 namespace cohort::internal {

@@ -6,9 +6,9 @@
 
 #include "cohort/checkpoint.h"
 #include "cohort/cohort.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

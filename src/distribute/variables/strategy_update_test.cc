@@ -8,9 +8,9 @@
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "cohort/random.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

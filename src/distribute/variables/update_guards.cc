@@ -12,7 +12,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/reduce/worker_collectives.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "distribute/variables/distributed_variable.h"
 #include "ops/dispatch.h"
 #include "ops/infer.h"

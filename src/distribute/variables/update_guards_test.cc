@@ -8,8 +8,8 @@
 #include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

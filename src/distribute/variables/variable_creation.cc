@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <utility>
 
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "cohort/graph.h"
-#include "distribute/strategies/default_strategy.h"
+#include "distribute/contexts/context.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_kinds.h"
 

@@ -26,9 +26,6 @@ Variable make_plain_variable(Strategy& strategy, const std::string& device, cons
 // Makes a variable by the strategy's create_variable(), and gives it to the strategy.
 Variable create_in(Strategy& strategy, const NextCreator& next, const VariableRequest& request);
 
-// Lets optimizers find strategies. Called when a strategy is made; calling it again does nothing.
-void connect_optimizers();
-
 // While it lives, variables that this thread makes go to `devices` instead of all devices of the
 // strategy: for colocate_vars_with().
 class [[nodiscard]] CreationDevices : ContextValue<const std::vector<std::string>*> {

@@ -5,16 +5,19 @@
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/thread_context.h"
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/aggregate.h"
-#include "distribute/variables/caching_variable.h"
+#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
-#include "distribute/variables/variable_copies.h"
 #include "ops/dispatch.h"
+#include "ops/variable_ops.h"
+#include "variables/single_variable.h"
 
-namespace cohort::internal {
+namespace cohort {
+namespace internal {
 
 size_t MirroredVariable::copy_across() const {
   const Device& here = value_device();
@@ -58,11 +61,16 @@ Tensor MirroredVariable::write_all(Write how, const std::vector<Tensor>& values)
   return written[copy_across()];
 }
 
-template <typename Aggregate, typename Change>
-Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregate& aggregate,
-                                         const Change& change) {
+template <typename Given, typename Aggregate, typename Change>
+Tensor MirroredVariable::change_in_replica(ReplicaContext& replica, std::string_view what,
+                                           const Given& given, const Aggregate& aggregate,
+                                           const Change& change) {
+  if (options().aggregation == VariableAggregation::None) {
+    note_lone_write(replica, what);
+    return change(given);
+  }
   ReplicaTurn turn(replica, writing_all());
-  const auto one = aggregate();
+  const Given one = aggregate();
   turn.all_met();
   Tensor written = change(one);
   await_other_copies(replica);
@@ -71,15 +79,9 @@ Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregat
 
 Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
                                           const WrittenValue& given) {
-  const auto change = [&](const Tensor& value) {
-    return write_to(copy(replica.local_replica()), how, value);
-  };
-  if (options().aggregation != VariableAggregation::None) {
-    return change_together(
-        replica, [&] { return aggregate(replica, *this, how, given); }, change);
-  }
-  note_lone_write(replica, name_of(how));
-  return change(given.value);
+  return change_in_replica(
+      replica, name_of(how), given.value, [&] { return aggregate(replica, *this, how, given); },
+      [&](const Tensor& value) { return copy(replica.local_replica()).write(how, value); });
 }
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
@@ -98,15 +100,9 @@ Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slice
 Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp op,
                                             const IndexedSlices& slices) {
   require_scatter(*this, op);
-  const auto change = [&](const IndexedSlices& rows) {
-    return copy(replica.local_replica()).scatter(op, rows);
-  };
-  if (options().aggregation != VariableAggregation::None) {
-    return change_together(
-        replica, [&] { return aggregate(replica, *this, op, slices); }, change);
-  }
-  note_lone_write(replica, name_of(op));
-  return change(slices);
+  return change_in_replica(
+      replica, name_of(op), slices, [&] { return aggregate(replica, *this, op, slices); },
+      [&](const IndexedSlices& rows) { return copy(replica.local_replica()).scatter(op, rows); });
 }
 
 void MirroredVariable::note_lone_write(const ReplicaContext& replica, std::string_view what) {
@@ -127,7 +123,7 @@ Tensor write_parts(const Variable& target, Write write, const Variable& value) {
   if (source != nullptr && !source->use("read").copy) {
     return write_parts(target, write, source->parts());
   }
-  return write_to(*VariableAccess::impl(target), write, value);
+  return VariableAccess::impl(target)->write(write, value);
 }
 
 namespace {
@@ -159,7 +155,7 @@ Tensor SyncOnReadVariable::convert() const {
 
 void SyncOnReadVariable::accumulate(const Tensor& delta) {
   if (use("accumulate").copy || !sums()) {
-    assign_add(delta);
+    write(Write::AssignAdd, delta);
     return;
   }
   const Tensor same = guard_write_across(*this, "accumulate", {delta})[0];
@@ -243,7 +239,7 @@ void SyncOnReadVariable::write_copies(Write how, const std::vector<Tensor>& valu
 
 Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
                                             const WrittenValue& given) {
-  return write_to(copy(replica.local_replica()), how, given.value);
+  return copy(replica.local_replica()).write(how, given.value);
 }
 
 Tensor SyncOnReadVariable::scatter(ScatterOp, const IndexedSlices&) {
@@ -284,4 +280,57 @@ Tensor AggregatingVariable::scatter_in_replica(ReplicaContext& replica, ScatterO
   return once_for_all(replica, [&] { return scatter_across(op, joined); });
 }
 
-}  // namespace cohort::internal
+namespace {
+
+constinit ContextSlot<bool> sync_on_read;
+constinit ContextSlot<std::shared_ptr<ReadCache>> open_cache;
+
+}  // namespace
+
+bool syncs_on_read() { return sync_on_read.get(); }
+
+Tensor ReadCache::get(const std::shared_ptr<VariableImpl>& variable,
+                      const std::function<Tensor()>& read) {
+  const std::lock_guard lock(mutex_);
+  Tensor& value = values_[{variable, thread_dispatch().builder}];
+  if (!value.defined()) value = read();
+  return value;
+}
+
+std::shared_ptr<ReadCache> read_cache() { return open_cache.get(); }
+
+CachingVariable::CachingVariable(const Variable& far) : far_(far) {
+  strategy = VariableAccess::impl(far)->strategy;
+}
+
+Tensor CachingVariable::read() const {
+  const std::shared_ptr<ReadCache> cache = read_cache();
+  if (cache == nullptr || RowReads::active()) return impl().read();
+  const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
+    const RecordingPause unheard;  // tapes hear of every use below
+    const DeviceScope here("CPU:0");
+    return identity(impl().read());
+  });
+  return note_read(handle(), near, trainable());
+}
+
+std::shared_ptr<VariableImpl> CachingVariable::deep_copy() const {
+  return std::make_shared<CachingVariable>(far_.deep_copy());
+}
+
+}  // namespace internal
+
+VariableSyncOnReadScope::VariableSyncOnReadScope()
+    : outer_(std::exchange(internal::sync_on_read.get(), true)) {}
+VariableSyncOnReadScope::~VariableSyncOnReadScope() { internal::sync_on_read.get() = outer_; }
+
+CacheVariableReadsScope::CacheVariableReadsScope() {
+  if (internal::open_cache.get() != nullptr) {
+    internal::raise(Code::InvalidArgument,
+                    "[cache_variable_reads] reads are cached already; these scopes do not nest");
+  }
+  internal::open_cache.get() = std::make_shared<internal::ReadCache>();
+}
+CacheVariableReadsScope::~CacheVariableReadsScope() { internal::open_cache.get() = nullptr; }
+
+}  // namespace cohort

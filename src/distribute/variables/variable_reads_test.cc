@@ -8,8 +8,8 @@
 #include "cohort/ops.h"
 #include "cohort/random.h"
 #include "cohort/variable_scopes.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

@@ -12,9 +12,9 @@
 #include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "runtime/traces.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "cohort/function.h"
-#include "distribute/variables/variable_test_strategies.h"
 #include "support/expect_error.h"
+#include "support/variable_test_strategies.h"
 
 namespace cohort {
 namespace {

@@ -1,11 +1,15 @@
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 
+#include "base/log.h"
 #include "base/raise.h"
+#include "cohort/error.h"
 #include "tensor/devices.h"
+#include "topology/launcher.h"
 
 namespace cohort::internal {
 namespace {
@@ -86,6 +90,33 @@ std::vector<std::string> resolve_devices(std::string_view strategy,
   make_cpus(strategy, devices);
   for (const std::string& device : devices) find_device(device);
   return devices;
+}
+
+namespace {
+
+std::atomic<bool> nothing_to_warn_of = false;
+
+}  // namespace
+
+void note_joint_training() { nothing_to_warn_of = true; }
+
+void warn_if_one_of_several(std::string_view strategy, std::string_view remedy) {
+  if (nothing_to_warn_of) return;
+  std::optional<LaunchOfSeveral> launch;
+  const Status problem = capture_status([&] { launch = launch_of_several(); });
+  if (problem.ok() && !launch) return;
+  if (nothing_to_warn_of.exchange(true)) return;
+  if (launch) {
+    log_warning(
+        "[{}] trains in this process alone, but {} names {} processes, each of which trains its "
+        "own model; {} to train one model together",
+        strategy, launch->launcher, launch->processes, remedy);
+  } else {
+    log_warning(
+        "[{}] trains in this process alone, but the environment may mean several: {}; {} to train "
+        "one model together",
+        strategy, problem.message, remedy);
+  }
 }
 
 }  // namespace cohort::internal

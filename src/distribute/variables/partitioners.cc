@@ -1,5 +1,3 @@
-#include "distribute/variables/sharding.h"
-
 #include <algorithm>
 #include <string_view>
 
@@ -7,19 +5,6 @@
 #include "cohort/partitioner.h"
 
 namespace cohort {
-namespace internal {
-
-DivSharding::DivSharding(int64_t rows, int64_t parts) {
-  if (rows < 0 || parts < 1) {
-    raise(Code::InvalidArgument, "[DivSharding] {} rows cannot be cut into {} parts", rows, parts);
-  }
-  parts_ = std::max<int64_t>(1, std::min(parts, rows));
-  base_ = rows / parts_;
-  longer_ = rows % parts_;
-}
-
-}  // namespace internal
-
 namespace {
 
 using internal::raise;

@@ -1,0 +1,401 @@
+// The layers with variables, Dropout and Flatten.
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/raise.h"
+#include "cohort/nn_layers.h"
+#include "graph/scopes.h"
+#include "variables/single_variable.h"
+#include "variables/variable_creators.h"
+
+namespace cohort::nn {
+
+using cohort::internal::FirstCallInitializer;
+using cohort::internal::MadeOnce;
+using cohort::internal::raise;
+
+namespace {
+
+// ---- What the layers have in common. `layer` is a layer's name, for messages.
+
+Variable make_with(const Initializer& initializer, const Shape& shape, DType dtype,
+                   VariableOptions options, const void* first_call_of) {
+  if (!is_floating(dtype)) {
+    raise(Code::InvalidArgument, "[{}] a layer's dtype must be floating, got {}", options.name,
+          to_string(dtype));
+  }
+  if (!initializer) {
+    raise(Code::InvalidArgument, "[{}] the initializer is empty", options.name);
+  }
+  options.shape = shape;
+  options.dtype = dtype;
+  const cohort::Initializer value = [=] { return initializer(shape, dtype); };
+  if (first_call_of == nullptr) return Variable(value, options);
+  return Variable(cohort::Initializer(FirstCallInitializer{value, first_call_of}), options);
+}
+
+// Throws InvalidArgument unless `size`, described by `what`, is at least 1.
+void require_positive(std::string_view layer, std::string_view what, int64_t size) {
+  if (size >= 1) return;
+  raise(Code::InvalidArgument, "[{}] {} must be at least 1, got {}", layer, what, size);
+}
+
+// A variable that is initialised when it is made. `first_call_of` is the layer whose first call
+// makes the variable; null when the layer's constructor makes it.
+Variable make_variable(std::string name, const Initializer& initializer, const Shape& shape,
+                       DType dtype, const void* first_call_of = nullptr) {
+  return make_with(initializer, shape, dtype, {.name = std::move(name)}, first_call_of);
+}
+
+// A statistic of what a layer sees: not trained, and averaged over replicas when it is read.
+Variable make_statistic(std::string name, const Initializer& initializer, const Shape& shape,
+                        DType dtype, const void* first_call_of = nullptr) {
+  return make_with(initializer, shape, dtype,
+                   {.name = std::move(name),
+                    .trainable = false,
+                    .synchronization = VariableSynchronization::OnRead,
+                    .aggregation = VariableAggregation::Mean},
+                   first_call_of);
+}
+
+// Throws InvalidArgument unless dimension `axis` of x, where known, has `size`.
+void require_size(std::string_view layer, const Tensor& x, int axis, int64_t size,
+                  std::string_view what) {
+  const Shape shape = x.shape();
+  if (!shape.has_rank()) return;
+  const bool exists = axis < 0 ? shape.rank() >= -axis : shape.rank() > axis;
+  if (exists && (shape[axis] == size || shape[axis] < 0)) return;
+  raise(Code::InvalidArgument, "[{}] expected an input with {} {} (dimension {}), got shape {}",
+        layer, size, what, axis, shape.to_string());
+}
+
+// The size of dimension `axis` of x, for a layer whose first call tells its size. Throws
+// InvalidArgument where x does not have that dimension or, while a function is traced, does not
+// know its size.
+int64_t size_to_infer(std::string_view layer, const Tensor& x, int axis, std::string_view what) {
+  const Shape shape = x.shape();
+  const bool exists = shape.has_rank() && (axis < 0 ? shape.rank() >= -axis : shape.rank() > axis);
+  if (exists && shape[axis] >= 0) return shape[axis];
+  raise(Code::InvalidArgument,
+        "[{}] the first call tells the number of {} (dimension {}), but its input has shape {}; "
+        "give the number when the layer is made",
+        layer, what, axis, shape.to_string());
+}
+
+// Returns make(). The nodes that it adds to a graph have this site.
+template <typename Make>
+Tensor made_at(Site site, const Make& make) {
+  const cohort::internal::SiteScope there(site);
+  return make();
+}
+
+// The kernel and, where the options ask for it, the bias of a layer.
+template <typename Weights, typename Options>
+Weights make_kernel_and_bias(const std::string& layer, const Options& options,
+                             const Shape& kernel_shape, int64_t outputs,
+                             const void* first_call_of) {
+  Weights made{make_variable(layer + "/kernel", options.kernel_initializer, kernel_shape,
+                             options.dtype, first_call_of),
+               std::nullopt};
+  if (options.use_bias) {
+    made.bias = make_variable(layer + "/bias", options.bias_initializer, {outputs}, options.dtype,
+                              first_call_of);
+  }
+  return made;
+}
+
+// The variables of a layer. Throws FailedPrecondition while the number of `what` is unknown.
+template <typename Weights>
+const Weights& made_weights(const MadeOnce<Weights>& weights, std::string_view layer,
+                            std::string_view what) {
+  if (const Weights* made = weights.get()) return *made;
+  raise(Code::FailedPrecondition,
+        "[{}] was made without the number of {} and has no variables before its first call; call "
+        "the model on one batch first, or give the number",
+        layer, what);
+}
+
+// ---- Layers
+
+Shape table_shape(int64_t count, int64_t width) {
+  require_positive("Embedding", "the number of ids", count);
+  require_positive("Embedding", "the width", width);
+  return {count, width};
+}
+
+Shape kernel_shape(int64_t inputs, int64_t outputs, Size2d size,
+                   const Conv2dLayerOptions& options) {
+  require_positive("Conv2d", "the number of input channels", inputs);
+  require_positive("Conv2d", "the number of output channels", outputs);
+  require_positive("Conv2d", "the kernel's height", size.height);
+  require_positive("Conv2d", "the kernel's width", size.width);
+  require_positive("Conv2d", "groups", options.groups);
+  require_positive("Conv2d", "the stride", std::min(options.stride.height, options.stride.width));
+  require_positive("Conv2d", "the dilation",
+                   std::min(options.dilation.height, options.dilation.width));
+  if (inputs % options.groups != 0 || outputs % options.groups != 0) {
+    raise(Code::InvalidArgument, "[Conv2d] {} groups do not divide {} input and {} output channels",
+          options.groups, inputs, outputs);
+  }
+  return {outputs, inputs / options.groups, size.height, size.width};
+}
+
+Shape channels_shape(int64_t channels) {
+  require_positive("BatchNorm", "the number of channels", channels);
+  return {channels};
+}
+
+// The share of the batch's statistics in the new moving averages.
+double share_of_batch(const BatchNormOptions& options) {
+  const bool tensorflow = options.formula == Formula::TensorFlow;
+  const double momentum = options.momentum.value_or(tensorflow ? 0.99 : 0.1);
+  if (!(momentum >= 0 && momentum <= 1)) {
+    raise(Code::InvalidArgument, "[BatchNorm] momentum must be between 0 and 1, got {}", momentum);
+  }
+  return tensorflow ? 1 - momentum : momentum;
+}
+
+double epsilon_of(Formula formula, std::optional<double> given) {
+  return given.value_or(formula == Formula::TensorFlow ? 1e-3 : 1e-5);
+}
+
+// The biased variance of the batch, from the unbiased one.
+Tensor biased(const Tensor& variance, const Tensor& x) {
+  const Tensor count = cast(size(x), variance.dtype()) / cast(size(variance), variance.dtype());
+  return variance * ((count - 1) / maximum(count, ones_like(count)));
+}
+
+const Shape& checked_sizes(const Shape& sizes) {
+  if (sizes.rank() < 1) {
+    raise(Code::InvalidArgument, "[LayerNorm] needs the sizes of at least one dimension, got {}",
+          sizes.to_string());
+  }
+  for (const int64_t size : sizes) require_positive("LayerNorm", "each size", size);
+  return sizes;
+}
+
+// In a graph, a batch may turn out to be empty only when the graph runs.
+bool may_be_empty(const Tensor& x) {
+  return !x.shape().is_fully_known() || x.shape().num_elements() == 0;
+}
+
+// Moves `average` towards `value`, a statistic of x, by `share` of the way. An empty batch does not
+// move it.
+void move_average(Variable average, const Tensor& value, double share, const Tensor& x) {
+  Tensor change = (value - average.read_value()) * share;
+  if (may_be_empty(x)) change = change * cast(minimum(size(x), int64_t{1}), change.dtype());
+  average.assign_add(change);
+}
+
+}  // namespace
+
+Dense::Dense(int64_t outputs, const DenseOptions& options)
+    : outputs_(outputs), options_(options), weights_(std::make_shared<MadeOnce<Weights>>()) {
+  require_positive("Dense", "the number of outputs", outputs);
+}
+
+Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options)
+    : Dense(outputs, options) {
+  make_weights(inputs);
+}
+
+const Dense::Weights& Dense::weights() const { return made_weights(*weights_, "Dense", "inputs"); }
+
+const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call_of) const {
+  require_positive("Dense", "the number of inputs", inputs);
+  Weights made =
+      make_kernel_and_bias<Weights>("dense", options_, {inputs, outputs_}, outputs_, first_call_of);
+  Dense self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("kernel", kept.kernel);
+    self.register_variable("bias", kept.bias);
+    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
+    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
+  });
+}
+
+Tensor Dense::operator()(const Tensor& x, Site site) const {
+  const Tensor y = made_at(site, [&] { return before_activation(x); });
+  return options_.activation ? options_.activation(y, site) : y;
+}
+
+Tensor Dense::before_activation(const Tensor& x) const {
+  const Weights* made = weights_->get();
+  const Shape shape = x.shape();
+  if (shape.has_rank() && shape.rank() < 2) {
+    raise(Code::InvalidArgument,
+          "[Dense] expected an input of shape (..., {}) with at least 2 dimensions, got shape {}",
+          made != nullptr ? std::to_string(made->kernel.shape()[0]) : "inputs", shape.to_string());
+  }
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("Dense", x, -1, "inputs"), weights_.get());
+  const Tensor kernel = made->kernel;
+  require_size("Dense", x, -1, kernel.shape()[0], "inputs");
+  return made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
+}
+
+Tensor embedding_lookup(const Variable& table, const Tensor& ids, Site site) {
+  const cohort::internal::RowReads never_cached;
+  return embedding_lookup(static_cast<Tensor>(table), ids, site);
+}
+
+Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options)
+    : table_(register_variable("table", make_variable("embedding/table", options.initializer,
+                                                      table_shape(count, width), options.dtype))) {}
+
+Tensor Embedding::operator()(const Tensor& ids, Site site) const {
+  return embedding_lookup(table_, ids, site);
+}
+
+Dropout::Dropout(double rate) : rate_(rate) {
+  if (rate >= 0 && rate < 1) return;
+  raise(Code::InvalidArgument, "[Dropout] the rate must be at least 0 and less than 1, got {}",
+        rate);
+}
+
+Tensor Dropout::operator()(const Tensor& x, Site site) const {
+  return is_training() && rate_ > 0 ? dropout(x, {.rate = rate_}, site) : x;
+}
+
+Tensor Flatten::operator()(const Tensor& x, Site site) const {
+  const Shape shape = x.shape();
+  if (!shape.has_rank() || shape.rank() < 1) {
+    raise(Code::InvalidArgument, "[Flatten] expected an input of shape (batch, ...), got {}",
+          shape.to_string());
+  }
+  if (shape.rank() == 2) return x;
+  const Shape rest = shape.without(0);
+  if (rest.is_fully_known()) return reshape(x, {shape[0], rest.num_elements()}, site);
+  if (shape[0] >= 0) return reshape(x, {shape[0], -1}, site);
+  raise(Code::InvalidArgument,
+        "[Flatten] at most the batch may be unknown, got an input of shape {}", shape.to_string());
+}
+
+Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options)
+    : output_channels_(output_channels),
+      kernel_size_(kernel_size),
+      options_(options),
+      weights_(std::make_shared<MadeOnce<Weights>>()) {
+  kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
+}
+
+Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
+               const Conv2dLayerOptions& options)
+    : Conv2d(output_channels, kernel_size, options) {
+  make_weights(input_channels);
+}
+
+const Conv2d::Weights& Conv2d::weights() const {
+  return made_weights(*weights_, "Conv2d", "input channels");
+}
+
+const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
+                                            const void* first_call_of) const {
+  const Shape shape = kernel_shape(input_channels, output_channels_, kernel_size_, options_);
+  Weights made =
+      make_kernel_and_bias<Weights>("conv2d", options_, shape, output_channels_, first_call_of);
+  Conv2d self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("kernel", kept.kernel);
+    self.register_variable("bias", kept.bias);
+    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
+    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
+  });
+}
+
+Tensor Conv2d::operator()(const Tensor& x, Site site) const {
+  const Tensor y = made_at(site, [&] { return before_activation(x); });
+  return options_.activation ? options_.activation(y, site) : y;
+}
+
+Tensor Conv2d::before_activation(const Tensor& x) const {
+  const Weights* made = weights_->get();
+  const auto channels = [&] { return made->kernel.shape()[1] * options_.groups; };
+  if (x.shape().has_rank() && x.shape().rank() != 4) {
+    raise(Code::InvalidArgument,
+          "[Conv2d] expected an input of shape (batch, {}, height, width), got shape {}",
+          made != nullptr ? std::to_string(channels()) : "channels", x.shape().to_string());
+  }
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("Conv2d", x, 1, "input channels"), weights_.get());
+  require_size("Conv2d", x, 1, channels(), "channels");
+  const Conv2dOptions options{.stride = options_.stride,
+                              .padding = options_.padding,
+                              .dilation = options_.dilation,
+                              .groups = options_.groups};
+  return made->bias ? conv2d(x, made->kernel, *made->bias, options)
+                    : conv2d(x, made->kernel, options);
+}
+
+BatchNorm::BatchNorm(const BatchNormOptions& options)
+    : formula_(options.formula),
+      epsilon_(epsilon_of(options.formula, options.epsilon)),
+      share_(share_of_batch(options)),
+      dtype_(options.dtype),
+      weights_(std::make_shared<MadeOnce<Weights>>()) {}
+
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
+  make_weights(channels);
+}
+
+const BatchNorm::Weights& BatchNorm::weights() const {
+  return made_weights(*weights_, "BatchNorm", "channels");
+}
+
+const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
+                                                  const void* first_call_of) const {
+  const Shape shape = channels_shape(channels);
+  // Braces make the variables from left to right.
+  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype_, first_call_of),
+               make_variable("batch_norm/offset", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_variance", ones(), shape, dtype_, first_call_of)};
+  BatchNorm self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("scale", kept.scale);
+    self.register_variable("offset", kept.offset);
+    self.register_variable("moving_mean", kept.moving_mean);
+    self.register_variable("moving_variance", kept.moving_variance);
+  });
+}
+
+Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
+  const cohort::internal::SiteScope made_there(site);
+  const Weights* made = weights_->get();
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
+  require_size("BatchNorm", x, 1, made->scale.shape()[0], "channels");
+  if (!is_training()) {
+    return batch_norm(x, made->scale, made->offset, made->moving_mean, made->moving_variance,
+                      {.epsilon = epsilon_});
+  }
+  const BatchNormResult result = batch_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
+  move_averages(*made, x, result);
+  return result.y;
+}
+
+void BatchNorm::move_averages(const Weights& weights, const Tensor& x,
+                              const BatchNormResult& batch) const {
+  move_average(weights.moving_mean, batch.mean, share_, x);
+  const bool is_biased = formula_ == Formula::TensorFlow;
+  move_average(weights.moving_variance, is_biased ? biased(batch.variance, x) : batch.variance,
+               share_, x);
+}
+
+LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)
+    : epsilon_(epsilon_of(options.formula, options.epsilon)),
+      scale_(register_variable(
+          "scale", make_variable("layer_norm/scale", ones(), checked_sizes(sizes), options.dtype))),
+      offset_(register_variable(
+          "offset", make_variable("layer_norm/offset", zeros(), sizes, options.dtype))) {}
+
+Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
+  const Shape sizes = scale_.shape();
+  for (int i = 1; i <= sizes.rank(); ++i) {
+    require_size("LayerNorm", x, -i, sizes[-i], "elements");
+  }
+  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_}, site);
+}
+
+}  // namespace cohort::nn
