@@ -4,10 +4,8 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "rpc/byte_buffers.h"
 #include "rpc/certificates.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/wire_names.h"
 
 namespace cohort::internal {
 namespace {

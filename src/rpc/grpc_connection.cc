@@ -2,7 +2,6 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
-#include "rpc/byte_buffers.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
 
@@ -121,9 +120,7 @@ std::optional<Message> GrpcStream::take() {
   if (incoming_.empty()) return std::nullopt;
   Message message = std::move(incoming_.front());
   incoming_.pop_front();
-  const size_t bytes = size_of(message);
-  incoming_bytes_ -= bytes;
-  traffic_.received(bytes);
+  incoming_bytes_ -= size_of(message);
   news_ = !incoming_.empty() || end_to_reader_;
   if (call_) read_next(lock);
   return message;
@@ -186,7 +183,6 @@ void GrpcStream::send(Message message, WhenFull when_full) {
   if (end_to_sender_) throw_if_error(*end_to_sender_);
   outgoing_.push_back({std::move(cutter), bytes});
   outgoing_bytes_ += bytes;
-  traffic_.sent(bytes);
   write_next(lock);
   if (!outgoing_.empty()) pump_->keep_polled();
 }
@@ -323,7 +319,13 @@ void GrpcConnection::start(Events events) {
 void GrpcConnection::send(Message message) {
   // The thread that polls must not wait: no other thread reads meanwhile.
   const bool polls = stream_->pump().is_polling_here();
-  stream_->send(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
+  write(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
+}
+
+void GrpcConnection::write(Message message, WhenFull when_full) {
+  const size_t bytes = size_of(message);
+  stream_->send(std::move(message), when_full);
+  delivery_.sent(bytes);
 }
 
 }  // namespace cohort::internal

@@ -21,6 +21,15 @@ inline gpr_timespec to_grpc_time(Deadline deadline) {
           .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
+// Ends a queue that nothing waits for, without its last events.
+inline void discard(grpc::CompletionQueue& queue) {
+  queue.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.Next(&tag, &ok)) {
+  }
+}
+
 // Throws InvalidArgument unless `address` is a host and a port to connect to, and nothing that gRPC
 // would take for another kind of address; FailedPrecondition when the token would go there in the
 // clear.

@@ -4,8 +4,6 @@
 
 #include "base/mutex.h"
 #include "base/waiting.h"
-#include "transport/connection_state.h"
-#include "transport/delivery.h"
 
 namespace cohort::internal {
 namespace {
@@ -153,7 +151,7 @@ class SharedConnection : public Connection {
       : side_(side), delivery_("shared-memory", std::make_shared<SharedInbox>(std::move(side))) {}
   ~SharedConnection() override { SharedConnection::close(dropped()); }
 
-  void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
+  void start(Events events) override { delivery_.start(std::move(events)); }
 
   void send(Message message) override { write(std::move(message), delivery_.when_full()); }
   void post(Message message) override { write(std::move(message), WhenFull::Grow); }
@@ -170,18 +168,17 @@ class SharedConnection : public Connection {
 
   const Peer& peer() const override { return side_->end.peer(); }
   std::string_view kind() const override { return "shared-memory"; }
-  Traffic traffic() const override { return traffic_.read(); }
+  Traffic traffic() const override { return delivery_.traffic(); }
 
  private:
   void write(Message message, WhenFull when_full) {
     check_no_mutex_held("sends");
     const size_t bytes = size_of(message);
     side_->outbox.send(std::move(message), when_full);
-    traffic_.sent(bytes);
+    delivery_.sent(bytes);
   }
 
   const std::shared_ptr<SharedSide> side_;
-  TrafficCounter traffic_;
   Delivery delivery_;  // last: its destructor waits for the events, which use the other members
 };
 

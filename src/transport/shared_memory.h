@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "transport/connection.h"
-#include "transport/peer_signals.h"
 #include "transport/shared_mapping.h"
 
 namespace cohort::internal {
