@@ -1,5 +1,3 @@
-#include "collectives/algorithm_table.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -8,10 +8,8 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "collectives/call_log.h"
-#include "collectives/call_order.h"
 #include "collectives/group_connections.h"
-#include "collectives/progress_query.h"
-#include "collectives/result_memory.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 
@@ -34,6 +32,61 @@ struct GroupSettings {
   // How long the members may take to come to the first meeting.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
   EngineChoice engine = {};
+};
+
+// Memory for results, used again once the program holds the old result no more: making a small
+// tensor takes longer than a small reduction, and touching fresh memory longer than a large one.
+// Not thread-safe.
+class ResultMemory {
+ public:
+  // Arbitrary content, which the caller may write until it hands the tensor out.
+  WritableTensor take(DType dtype, const Shape& shape);
+
+ private:
+  static constexpr size_t kMaxKept = 4;
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;  // of all; a larger one is not kept
+
+  // Makes room for a tensor of that size: drops those that were used least recently.
+  void make_room(int64_t bytes);
+
+  std::vector<WritableTensor> kept_;  // used last comes last
+  int64_t kept_bytes_ = 0;
+};
+
+// Asks all members of a group which call they have begun, when a member has waited for long. A
+// question goes from member to member over open connections, and each answer goes back the way that
+// the question came, so no connection is opened for it. This class keeps the books of questions and
+// answers; the group sends them. Thread-safe.
+class ProgressQuery {
+ public:
+  // What a member answers.
+  struct Standing {
+    uint64_t begun = 0;  // how many calls
+    std::string activity = {};
+  };
+  using Standings = std::map<int, Standing>;  // by rank
+
+  // The number of a new question. Answers to earlier questions do not count any more.
+  uint64_t ask();
+  void answered(uint64_t question, int rank, Standing standing);
+  Standings answers() const;
+
+  // `from` passed on a question of `asker`. Returns whether it came for the first time.
+  bool note(int asker, uint64_t question, int from);
+  // The member that an answer to that question goes to; nullopt after a newer question.
+  std::optional<int> way_back(int asker, uint64_t question) const;
+
+ private:
+  struct Noted {
+    uint64_t question = 0;
+    int from = 0;
+  };
+
+  mutable Mutex mutex_;
+  // Guarded by mutex_:
+  uint64_t asked_ = 0;
+  Standings answers_;
+  std::map<int, Noted> noted_;  // the last question of each asker
 };
 
 // One member of a group of tasks: the order of its calls, the messages that members exchange, and
@@ -202,5 +255,18 @@ class CollectiveGroup : public Links::Receiver,
 
   WorkQueue thread_;  // last: its work uses the rest
 };
+
+// Waits until is_there(). Throws if the group is closed, and at the call's deadline.
+template <typename IsThere>
+void poll_in_group(CollectiveGroup& group, const CollectiveGroup::Awaited& awaited,
+                   const IsThere& is_there, const PollPolicy& policy = {}) {
+  const uint64_t call = awaited.call->number;
+  CollectiveGroup::Wait wait = group.begin_wait();
+  const Poll poll(policy);
+  while (!is_there()) {
+    if (group.is_over(call) && !is_there()) group.throw_if_over(call);
+    poll.pause([&] { group.look_at_clock(wait, awaited); });
+  }
+}
 
 }  // namespace cohort::internal

@@ -1,5 +1,3 @@
-#include "collectives/progress_query.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -12,7 +12,6 @@
 #include "base/raise.h"
 #include "base/random_number.h"
 #include "base/system_error.h"
-#include "collectives/algorithms.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {

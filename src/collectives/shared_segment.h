@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/file_descriptor.h"
-#include "collectives/exchange.h"
+#include "collectives/algorithms.h"
 
 namespace cohort::internal {
 

@@ -1,10 +1,8 @@
-#include "collectives/staging.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "collectives/arithmetic.h"
+#include "collectives/shared_engine.h"
 #include "kernels/reduce_elements.h"
 
 namespace cohort::internal {

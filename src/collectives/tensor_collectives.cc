@@ -1,5 +1,6 @@
 #include "collectives/tensor_collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -29,9 +30,11 @@ void check_dtype(CallKind kind, ReduceOp op, DType dtype) {
   }
 }
 
+int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
+
 Buffer buffer_of(const Tensor& value) {
-  const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
-  return {{element_bytes(value), bytes}, TensorAccess::shared(value)};
+  return {{element_bytes(value), static_cast<size_t>(bytes_of(value))},
+          TensorAccess::shared(value)};
 }
 
 bool is_on_gpu(const Tensor& value) {
@@ -91,6 +94,31 @@ Tensor to_tensor(std::vector<Buffer> buffers) {
 }
 
 }  // namespace
+
+WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
+  const Device* const device = &value_device();
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const WritableTensor& one) {
+    const TensorBody& known = body(one.tensor);
+    return known.dtype == dtype && known.device == device && known.shape == shape &&
+           is_held_here_only(one.tensor, 1);
+  });
+  if (found != kept_.rend()) {
+    std::rotate(found.base() - 1, found.base(), kept_.end());
+    return kept_.back();
+  }
+  const int64_t bytes = shape.num_elements() * size_of(dtype);
+  if (bytes > kMaxBytes) return allocate_tensor(dtype, shape);
+  make_room(bytes);
+  kept_bytes_ += bytes;
+  return kept_.emplace_back(allocate_tensor(dtype, shape));
+}
+
+void ResultMemory::make_room(int64_t bytes) {
+  while (kept_.size() == kMaxKept || (!kept_.empty() && kept_bytes_ + bytes > kMaxBytes)) {
+    kept_bytes_ -= bytes_of(kept_.front().tensor);
+    kept_.erase(kept_.begin());
+  }
+}
 
 Call dense_call(CallKind kind, ReduceOp op, const Tensor& value) {
   const TensorBody& known = body(value);
@@ -228,8 +256,6 @@ namespace {
 
 // Tensors travel together until they have this many bytes.
 constexpr int64_t kPackBytes = int64_t{4} << 20;
-
-int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
 
 std::string describe(const std::vector<Tensor>& values, const std::vector<size_t>& pack) {
   std::vector<Shape> shapes;

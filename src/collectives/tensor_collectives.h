@@ -1,7 +1,7 @@
 #pragma once
 
 #include "collectives/collective_group.h"
-#include "collectives/pack_memory.h"
+#include "collectives/packing.h"
 
 // The Communicator's calls for tensors: they check the tensors, run the call and make the results.
 

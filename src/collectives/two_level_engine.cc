@@ -2,7 +2,6 @@
 
 #include "collectives/arithmetic.h"
 #include "collectives/engine.h"
-#include "collectives/message_engine.h"
 #include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
@@ -16,10 +15,10 @@ const Ranks& host_of(int rank, const std::vector<Ranks>& hosts) {
   });
 }
 
-class TwoLevelEngine : public MessageEngine {
+class TwoLevelEngine : public Engine {
  public:
   TwoLevelEngine(CollectiveGroup& group, const std::vector<Ranks>& hosts)
-      : MessageEngine(group, Distance::Network) {
+      : Engine(group, Distance::Network) {
     const Ranks& own = host_of(group.rank(), hosts);
     inside_ = open("in one host", own);
     Ranks firsts;
@@ -29,7 +28,7 @@ class TwoLevelEngine : public MessageEngine {
 
   std::string_view kind() const override { return "two-level"; }
 
-  using MessageEngine::all_reduce;
+  using Engine::all_reduce;
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
     const bool is_mean = call.op == ReduceOp::Mean;
     const size_t bytes = values.bytes.size();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/multi_worker.h"
-#include "collectives/worker_communicator.h"
+#include "collectives/access.h"
 #include "distribute/contexts/replica_call.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"

@@ -1,4 +1,4 @@
-#include "collectives/message_engine.h"
+#include "collectives/engine.h"
 
 #include <cstring>
 
@@ -29,12 +29,13 @@ Numbers operand_of(const Call& call, const Buffer& values) {
 
 }  // namespace
 
-MessageEngine::MessageEngine(CollectiveGroup& group, Distance distance)
-    : group_(group), distance_(distance) {
+Engine::Engine(CollectiveGroup& group, Distance distance) : group_(group), distance_(distance) {
   table = default_table(distance, group.size());
 }
 
-void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
+std::string_view Engine::kind() const { return group_.size() == 1 ? "alone" : "messages"; }
+
+void Engine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
   const Numbers operand = operand_of(call, values);
   const size_t bytes = values.bytes.size();
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
@@ -43,7 +44,7 @@ void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte
   });
 }
 
-void MessageEngine::combine_all(const Call& call, const Numbers& numbers, std::byte* out) {
+void Engine::combine_all(const Call& call, const Numbers& numbers, std::byte* out) {
   Exchange exchange(group_, call);
   switch (table.choose(numbers.values.bytes.size())) {
     case Algorithm::Doubling:
@@ -55,7 +56,7 @@ void MessageEngine::combine_all(const Call& call, const Numbers& numbers, std::b
   }
 }
 
-void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* out) {
+void Engine::reduce(const Call& call, const Buffer& values, std::byte* out) {
   const Numbers operand = operand_of(call, values);
   reduce_into(call, group_.size(), values.bytes.size(), out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
@@ -63,12 +64,12 @@ void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* ou
   });
 }
 
-void MessageEngine::combine_on_root(const Call& call, const Numbers& numbers, std::byte* out) {
+void Engine::combine_on_root(const Call& call, const Numbers& numbers, std::byte* out) {
   Exchange exchange(group_, call);
   tree_reduce(exchange, call.root, numbers, out);
 }
 
-void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
+void Engine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
   const Numbers operand = operand_of(call, values);
   const size_t bytes = values.bytes.size() / static_cast<size_t>(group_.size());
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
@@ -77,18 +78,18 @@ void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::
   });
 }
 
-void MessageEngine::combine_parts(const Call& call, const Numbers& numbers, std::byte* out) {
+void Engine::combine_parts(const Call& call, const Numbers& numbers, std::byte* out) {
   Exchange exchange(group_, call);
   copy(ring_reduce_scatter(exchange, numbers), out);
 }
 
-void MessageEngine::broadcast(const Call& call, const Buffer& values, std::byte* out) {
+void Engine::broadcast(const Call& call, const Buffer& values, std::byte* out) {
   if (group_.size() == 1) return copy(values, out);
   Exchange exchange(group_, call);
   tree_broadcast(exchange, call.root, values, out, values.bytes.size());
 }
 
-void MessageEngine::all_gather(const Call& call, const Buffer& own, const Allocate& allocate) {
+void Engine::all_gather(const Call& call, const Buffer& own, const Allocate& allocate) {
   Exchange exchange(group_, call);
   const std::vector<Buffer> all = ring_all_gather(exchange, own);
   std::vector<size_t> sizes;
@@ -100,7 +101,7 @@ void MessageEngine::all_gather(const Call& call, const Buffer& own, const Alloca
   }
 }
 
-Engine::Parts MessageEngine::all_to_all(const Call& call, Parts parts) {
+Engine::Parts Engine::all_to_all(const Call& call, Parts parts) {
   const int size = group_.size();
   const int rank = group_.rank();
   Exchange exchange(group_, call);
@@ -115,27 +116,23 @@ Engine::Parts MessageEngine::all_to_all(const Call& call, Parts parts) {
   return parts;
 }
 
-void MessageEngine::barrier(const Call& call) {
+void Engine::barrier(const Call& call) {
   Exchange exchange(group_, call);
   dissemination_barrier(exchange);
 }
 
-void MessageEngine::allocate(const Call& call, PackMemory& pack) {
+void Engine::allocate(const Call& call, PackMemory& pack) {
   const FreshBuffer memory(pack.bytes());
   std::memset(memory.data, 0, pack.bytes());
   pack.own = memory.data;
   pack.holder = memory.buffer.owner;
-  MessageEngine::barrier(call);
+  Engine::barrier(call);
 }
 
-void MessageEngine::all_reduce(const Call& call, PackMemory& pack) {
+void Engine::all_reduce(const Call& call, PackMemory& pack) {
   // A copy: the owner writes into the pack again while others may still read.
   const Buffer values = copy_of({{pack.own, pack.bytes()}, nullptr});
   all_reduce(call, values, pack.own);
-}
-
-std::unique_ptr<Engine> make_message_engine(CollectiveGroup& group, Distance distance) {
-  return std::make_unique<MessageEngine>(group, distance);
 }
 
 }  // namespace cohort::internal
