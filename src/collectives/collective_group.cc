@@ -112,7 +112,7 @@ void CollectiveGroup::meet() {
   const std::vector<std::vector<int>> hosts = by_host(*this);
   run(call, [&] {
     for (const int rank : partners(rank_, size())) {
-      links_->expect(members_[static_cast<size_t>(rank)], call.deadline);
+      links_->expect(member(rank), call.deadline);
     }
     engine_ = choose_engine(*this, call, hosts);
   });
@@ -123,16 +123,16 @@ void CollectiveGroup::meet() {
 }
 
 const std::string& CollectiveGroup::name_of(int rank) const {
-  return links_->group().peers[static_cast<size_t>(members_[static_cast<size_t>(rank)])].name;
+  return links_->group().peers[static_cast<size_t>(member(rank))].name;
 }
 
 const std::string& CollectiveGroup::host_of(int rank) const {
-  return links_->group().hosts[static_cast<size_t>(members_[static_cast<size_t>(rank)])];
+  return links_->group().hosts[static_cast<size_t>(member(rank))];
 }
 
 std::string CollectiveGroup::describe(int rank) const {
   if (const auto outer = outer_.lock()) {
-    return outer->describe(outer->rank_of(members_[static_cast<size_t>(rank)]));
+    return outer->describe(outer->rank_of(member(rank)));
   }
   return fmt::format("rank {} ({})", rank, name_of(rank));
 }
@@ -222,11 +222,10 @@ bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference
 void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads) {
   Message sent = message(Kind::Step, step, call);
   sent.payloads = std::move(payloads);
-  const Status status =
-      capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
+  const Status status = capture_status([&] { links_->send(member(to), std::move(sent)); });
   if (status.ok()) return;
-  hear_out(members_[static_cast<size_t>(to)], call.number);
-  lost(members_[static_cast<size_t>(to)], status);
+  hear_out(member(to), call.number);
+  lost(member(to), status);
   throw_if_over(call.number);
   throw_if_error(status);
 }
@@ -248,7 +247,7 @@ Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
 void CollectiveGroup::announce(const Call& call, int rank) {
   Message sent = message(Kind::Announce, call);
   // A member that is gone is noticed when this member waits for it.
-  (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+  (void)capture_status([&] { links_->send(member(rank), std::move(sent)); });
 }
 
 void CollectiveGroup::differ(const Call& call, int rank) {
@@ -285,8 +284,8 @@ Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
   Message sent = message(Kind::Tagged, tag, value);
   throw_if_over(0);
-  if (to == rank_) return received(members_[static_cast<size_t>(to)], std::move(sent));
-  links_->send(members_[static_cast<size_t>(to)], std::move(sent));
+  if (to == rank_) return received(member(to), std::move(sent));
+  links_->send(member(to), std::move(sent));
 }
 
 Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline) {
@@ -298,7 +297,7 @@ Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline
 }
 
 Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) {
-  const int member = members_[static_cast<size_t>(key.from)];
+  const int other = member(key.from);
   const uint64_t call = awaited.call != nullptr ? awaited.call->number : 0;
   Wait wait = begin_wait();
   for (;;) {
@@ -308,9 +307,9 @@ Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) 
     const auto look_again = look_at_clock(wait, awaited);
     const auto done = [&] { return mailbox_.has(key) || is_over(call); };
     const Deadline slice = std::min(look_again, steady_clock::now() + kLookUp);
-    const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
+    const Status ended = capture_status([&] { links_->deliver_until(other, done, slice); });
     if (ended.ok() || done()) continue;
-    lost(member, ended);
+    lost(other, ended);
     throw_if_over(call);
     throw_if_left(key.from);
   }

@@ -53,46 +53,9 @@ class ResultMemory {
   int64_t kept_bytes_ = 0;
 };
 
-// Asks all members of a group which call they have begun, when a member has waited for long. A
-// question goes from member to member over open connections, and each answer goes back the way that
-// the question came, so no connection is opened for it. This class keeps the books of questions and
-// answers; the group sends them. Thread-safe.
-class ProgressQuery {
- public:
-  // What a member answers.
-  struct Standing {
-    uint64_t begun = 0;  // how many calls
-    std::string activity = {};
-  };
-  using Standings = std::map<int, Standing>;  // by rank
-
-  // The number of a new question. Answers to earlier questions do not count any more.
-  uint64_t ask();
-  void answered(uint64_t question, int rank, Standing standing);
-  Standings answers() const;
-
-  // `from` passed on a question of `asker`. Returns whether it came for the first time.
-  bool note(int asker, uint64_t question, int from);
-  // The member that an answer to that question goes to; nullopt after a newer question.
-  std::optional<int> way_back(int asker, uint64_t question) const;
-
- private:
-  struct Noted {
-    uint64_t question = 0;
-    int from = 0;
-  };
-
-  mutable Mutex mutex_;
-  // Guarded by mutex_:
-  uint64_t asked_ = 0;
-  Standings answers_;
-  std::map<int, Noted> noted_;  // the last question of each asker
-};
-
 // One member of a group of tasks: the order of its calls, the messages that members exchange, and
 // what it knows of the other members. The Engine carries the calls out. Thread-safe.
-class CollectiveGroup : public Links::Receiver,
-                        public std::enable_shared_from_this<CollectiveGroup> {
+class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
  public:
   // Meets the other members. `members` has their numbers in `links`, by rank, this task's among
   // them. All members use the same `id`, and no other group uses it. `outer` is set for a level of
@@ -102,7 +65,7 @@ class CollectiveGroup : public Links::Receiver,
                                                std::vector<int> members,
                                                const GroupSettings& settings,
                                                std::weak_ptr<CollectiveGroup> outer = {});
-  ~CollectiveGroup() override;
+  ~CollectiveGroup();
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -178,8 +141,10 @@ class CollectiveGroup : public Links::Receiver,
   // at the latest.
   std::chrono::steady_clock::time_point look_at_clock(Wait& wait, const Awaited& awaited);
 
-  void received(int from, Message message) override;
-  void lost(int member, const Status& why) override;
+  // For Links, whose numbers of the members these are. A message begins with the group's number.
+  // Called by one thread at a time for each member.
+  void received(int from, Message message);
+  void lost(int member, const Status& why);
 
  private:
   enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer, Refused };
@@ -188,6 +153,7 @@ class CollectiveGroup : public Links::Receiver,
                   const GroupSettings& settings, std::weak_ptr<CollectiveGroup> outer);
   void meet();
   int rank_of(int member) const;
+  int member(int rank) const { return members_[static_cast<size_t>(rank)]; }
   template <typename... Fields>
   Message message(Kind kind, const Fields&... fields) const {
     Message made;
@@ -213,11 +179,23 @@ class CollectiveGroup : public Links::Receiver,
   // Why that member, which is gone, did not make the call; nullopt if it did not say.
   std::optional<Status> refusal_of(int rank, uint64_t call) const;
 
-  // Which members are missing, in progress_query.cc.
+  // Which members are missing, in progress_query.cc. A member that has waited for long asks all
+  // members which call they have begun. A question goes from member to member over open
+  // connections, and each answer goes back the way that the question came, so no connection is
+  // opened for it.
+  struct Standing {      // what a member answers
+    uint64_t begun = 0;  // how many calls
+    std::string activity = {};
+  };
+  struct Question {
+    uint64_t number = 0;
+    int from = 0;  // the member that passed it on
+  };
   struct Missing {
     int rank;
     std::string activity;
   };
+  std::map<int, Standing> answers() const;  // to the last question, by rank
   void ask_all();
   void answer_question(int from, MessageReader& reader);
   void pass_answer_on(MessageReader& reader);
@@ -238,7 +216,6 @@ class CollectiveGroup : public Links::Receiver,
   CallOrder order_;
   CallLog log_;
   Mailbox mailbox_;
-  ProgressQuery progress_;
   ResultMemory results_;  // used by the call that runs
   // The call that this member last refused. All others learn of the call that takes its place.
   std::atomic<uint64_t> refused_{UINT64_MAX};
@@ -251,7 +228,10 @@ class CollectiveGroup : public Links::Receiver,
   std::map<int, uint64_t> left_;  // how many calls they have done
   bool is_left_ = false;          // by this member
   std::map<std::vector<int>, uint64_t> subgroups_;
-  Mutex starting_;  // keeps the numbers in the order of the thread's work
+  uint64_t asked_ = 0;  // how many questions
+  std::map<int, Standing> answers_;
+  std::map<int, Question> questions_;  // the last one of each asker
+  Mutex starting_;                     // keeps the numbers in the order of the thread's work
 
   WorkQueue thread_;  // last: its work uses the rest
 };

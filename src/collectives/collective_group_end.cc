@@ -106,9 +106,8 @@ void CollectiveGroup::leave() {
 // Sends to all connected members, which pass the message on. Members that are gone are skipped.
 void CollectiveGroup::tell_all(const Message& message, int except) {
   for (int rank = 0; rank < size(); ++rank) {
-    const int member = members_[static_cast<size_t>(rank)];
-    if (rank == rank_ || rank == except || !links_->is_connected(member)) continue;
-    (void)capture_status([&] { links_->send(member, message); });
+    if (rank == rank_ || rank == except || !links_->is_connected(member(rank))) continue;
+    (void)capture_status([&] { links_->send(member(rank), message); });
   }
 }
 

@@ -22,34 +22,77 @@ void Staging::put(uint64_t round, const std::byte* from, size_t bytes) {
   put(round);
 }
 
+namespace {
+
+// The chunks of a call.
+class Chunks {
+ public:
+  Chunks(Staging& staging, const Call& call, const Buffer& values)
+      : values_(values),
+        element_(static_cast<size_t>(size_of(call.dtype))),
+        result_(static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)))),
+        rounds_(Staging::chunks_of(values.bytes.size())) {
+    staging.begin(call, rounds_);
+  }
+
+  uint64_t rounds() const { return rounds_; }
+  size_t element() const { return element_; }
+  size_t result() const { return result_; }
+  // Where a round's chunk begins, and where its results do.
+  const std::byte* values(uint64_t round) const {
+    return values_.bytes.data() + round * Staging::kChunkBytes;
+  }
+  std::byte* results(uint64_t round, std::byte* out) const {
+    return out + round * (Staging::kChunkBytes / element_) * result_;
+  }
+  size_t bytes(uint64_t round) const {
+    const size_t chunk = Staging::kChunkBytes;
+    return std::min(chunk, values_.bytes.size() - round * chunk);
+  }
+  int64_t count(uint64_t round) const { return static_cast<int64_t>(bytes(round) / element_); }
+
+  // Calls put(round) for what is to be there some rounds before it is needed.
+  template <typename Put>
+  void put_ahead(uint64_t round, const Put& put) {
+    for (; put_ < std::min(rounds_, round + kAhead); ++put_) put(put_);
+  }
+
+ private:
+  static constexpr uint64_t kAhead = 2;
+
+  const Buffer& values_;
+  const size_t element_;
+  const size_t result_;
+  const uint64_t rounds_;
+  uint64_t put_ = 0;
+};
+
+}  // namespace
+
 void staged_reduce(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
   // Only the root reduces.
   if (staging.rank() == call.root) return reduce_everything(staging, call, values, out);
-  const size_t bytes = values.bytes.size();
-  const uint64_t rounds = Staging::chunks_of(bytes);
-  staging.begin(call, rounds);
-  for (uint64_t round = 0; round < rounds; ++round) {
-    const size_t at = round * Staging::kChunkBytes;
-    staging.put(round, values.bytes.data() + at, std::min(Staging::kChunkBytes, bytes - at));
+  const Chunks chunks(staging, call, values);
+  for (uint64_t round = 0; round < chunks.rounds(); ++round) {
+    staging.put(round, chunks.values(round), chunks.bytes(round));
     staging.taken(round);
   }
 }
 
 void staged_broadcast(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
-  const size_t bytes = values.bytes.size();
-  const uint64_t rounds = Staging::chunks_of(bytes);
-  staging.begin(call, rounds);
-  for (uint64_t round = 0; round < rounds; ++round) {
-    const size_t at = round * Staging::kChunkBytes;
-    const size_t length = std::min(Staging::kChunkBytes, bytes - at);
-    if (staging.rank() == call.root) {
-      staging.put(round, values.bytes.data() + at, length);
+  const Chunks chunks(staging, call, values);
+  const bool is_root = staging.rank() == call.root;
+  for (uint64_t round = 0; round < chunks.rounds(); ++round) {
+    if (is_root) {
+      staging.put(round, chunks.values(round), chunks.bytes(round));
     } else {
-      std::memcpy(out + at, staging.chunk_of(call.root, round), length);
+      std::memcpy(out + round * Staging::kChunkBytes, staging.chunk_of(call.root, round),
+                  chunks.bytes(round));
     }
     staging.taken(round);
   }
-  if (staging.rank() == call.root && bytes > 0) std::memcpy(out, values.bytes.data(), bytes);
+  const size_t bytes = values.bytes.size();
+  if (is_root && bytes > 0) std::memcpy(out, values.bytes.data(), bytes);
 }
 
 void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
@@ -121,51 +164,6 @@ namespace {
 
 // Results of this size have left the caches when the program reads them.
 constexpr size_t kLargeBytes = size_t{8} << 20;
-
-// The chunks of a call.
-class Chunks {
- public:
-  Chunks(Staging& staging, const Call& call, const Buffer& values)
-      : staging_(staging),
-        values_(values),
-        element_(static_cast<size_t>(size_of(call.dtype))),
-        result_(static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)))),
-        rounds_(Staging::chunks_of(values.bytes.size())) {
-    staging_.begin(call, rounds_);
-  }
-
-  uint64_t rounds() const { return rounds_; }
-  size_t element() const { return element_; }
-  size_t result() const { return result_; }
-  // Where a round's chunk begins, and where its results do.
-  const std::byte* values(uint64_t round) const {
-    return values_.bytes.data() + round * Staging::kChunkBytes;
-  }
-  std::byte* results(uint64_t round, std::byte* out) const {
-    return out + round * (Staging::kChunkBytes / element_) * result_;
-  }
-  size_t bytes(uint64_t round) const {
-    const size_t chunk = Staging::kChunkBytes;
-    return std::min(chunk, values_.bytes.size() - round * chunk);
-  }
-  int64_t count(uint64_t round) const { return static_cast<int64_t>(bytes(round) / element_); }
-
-  // Calls put(round) for what is to be there some rounds before it is needed.
-  template <typename Put>
-  void put_ahead(uint64_t round, const Put& put) {
-    for (; put_ < std::min(rounds_, round + kAhead); ++put_) put(put_);
-  }
-
- private:
-  static constexpr uint64_t kAhead = 2;
-
-  Staging& staging_;
-  const Buffer& values_;
-  const size_t element_;
-  const size_t result_;
-  const uint64_t rounds_;
-  uint64_t put_ = 0;
-};
 
 // Each member reduces a slice of every chunk. It puts in what the others reduce, adds to its own
 // slice what they put in, leaves the result in its slot for them, and takes their results a round
