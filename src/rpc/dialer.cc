@@ -97,10 +97,6 @@ void Dialer::check_stopped() const {
   if (stopping_) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
 }
 
-void Dialer::pause(Deadline until) {
-  pump_->poll_until([this] { return stopping_.load(); }, until);
-}
-
 Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uint64_t generation) {
   Handshake self = self_;
   self.peer.generation = generation;
@@ -132,7 +128,7 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uin
       log_warning("[Connect] still trying to reach {}: {}", address,
                   last_reason.value_or(failure.status).message);
     }
-    pause(steady_clock::now() + next_pause);
+    pump_->poll_until([this] { return stopping_.load(); }, steady_clock::now() + next_pause);
     next_pause = std::min(next_pause * 2, kLongestPause);
   }
 }

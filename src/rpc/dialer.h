@@ -42,7 +42,6 @@ class Dialer {
                                    const std::string& handshake, CallFailure& failure);
   void check_answer(const Answered& answered) const;
   grpc::Status finish(ClientCall& call);
-  void pause(Deadline until);
   void check_stopped() const;
 
   const std::shared_ptr<Pump> pump_;

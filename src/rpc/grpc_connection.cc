@@ -48,7 +48,7 @@ void GrpcStream::announce() {
 
 // After the end everything is read and forgotten, because only reading notices the end of the call.
 bool GrpcStream::wants_more() const {
-  if (end_to_reader_) return true;
+  if (end_) return true;
   return incoming_.size() < kMaxWaitingMessages && incoming_bytes_ < kMaxWaitingBytes;
 }
 
@@ -72,8 +72,7 @@ void GrpcStream::on_read(bool ok) {
     } else {
       sent_all_ = true;
       // finish() says more on the caller's side.
-      if (call_->finishes_alone())
-        end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
+      if (call_->finishes_alone()) end(lock, lost_connection(peer_, {}));
       finish_if_due(lock);
       release_if_over(lock);
     }
@@ -94,15 +93,14 @@ void GrpcStream::on_chunk(grpc::ByteBuffer& chunk) {
 
 void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
   Lock lock(mutex_);
-  if (arrived.message && !end_to_reader_) {
+  if (arrived.message && !end_) {
     incoming_bytes_ += size_of(*arrived.message);
     incoming_.push_back(std::move(*arrived.message));
     news_ = true;
     notify_listener(lock);
   }
   if (arrived.closed) {
-    const Status why = closed_by_peer(*arrived.closed, peer_);
-    end(lock, why, why);
+    end(lock, closed_by_peer(*arrived.closed, peer_));
     sent_all_ = true;
     finish_if_due(lock);
     if (call_ && !closing_limit_) limit_closing_time(lock);
@@ -111,7 +109,7 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
 
 void GrpcStream::on_malformed(const Status& problem) {
   Lock lock(mutex_);
-  end(lock, problem, problem);
+  end(lock, problem);
   send_end(lock, problem);
 }
 
@@ -121,14 +119,14 @@ std::optional<Message> GrpcStream::take() {
   Message message = std::move(incoming_.front());
   incoming_.pop_front();
   incoming_bytes_ -= size_of(message);
-  news_ = !incoming_.empty() || end_to_reader_;
+  news_ = !incoming_.empty() || end_;
   if (call_) read_next(lock);
   return message;
 }
 
 std::optional<Status> GrpcStream::ended() {
   const std::lock_guard lock(mutex_);
-  return incoming_.empty() ? end_to_reader_ : std::nullopt;
+  return incoming_.empty() ? end_ : std::nullopt;
 }
 
 void GrpcStream::wait(Reader, Deadline deadline) {
@@ -175,12 +173,12 @@ void GrpcStream::send(Message message, WhenFull when_full) {
   const size_t bytes = size_of(message);
   MessageCutter cutter(std::move(message));
   Lock lock(mutex_);
-  const auto may_go = [&] { return end_to_sender_ || has_room(bytes); };
+  const auto may_go = [&] { return end_ || has_room(bytes); };
   if (when_full == WhenFull::Wait && !may_go()) {
     pump_->keep_polled();
     room_.wait(lock, may_go);
   }
-  if (end_to_sender_) throw_if_error(*end_to_sender_);
+  if (end_) throw_if_error(*end_);
   outgoing_.push_back({std::move(cutter), bytes});
   outgoing_bytes_ += bytes;
   write_next(lock);
@@ -229,10 +227,9 @@ void GrpcStream::on_written(bool ok, size_t bytes) {
   release_if_over(lock);
 }
 
-void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sender) {
-  if (end_to_reader_) return;
-  end_to_reader_ = to_reader;
-  end_to_sender_ = to_sender;
+void GrpcStream::end(Lock& lock, const Status& why) {
+  if (end_) return;
+  end_ = why;
   news_ = true;
   room_.notify_all();
   if (call_) read_next(lock);
@@ -270,11 +267,10 @@ void GrpcStream::on_closing_limit() {
 
 void GrpcStream::close(const Status& why) {
   Lock lock(mutex_);
-  if (end_to_reader_) return;
+  if (end_) return;
   incoming_.clear();
   incoming_bytes_ = 0;
-  const Status here = closed_here(why, peer_);
-  end(lock, here, here);
+  end(lock, closed_here(why, peer_));
   send_end(lock, why);
 }
 
@@ -288,8 +284,7 @@ void GrpcStream::finish_if_due(Lock&) {
 void GrpcStream::on_finished() {
   Lock lock(mutex_);
   finished_ = true;
-  const Status why = lost_connection(peer_, call_->outcome());
-  end(lock, why, why);
+  end(lock, lost_connection(peer_, call_->outcome()));
   release_if_over(lock);
 }
 

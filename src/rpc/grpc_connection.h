@@ -52,7 +52,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void on_written(bool ok, size_t bytes);
   void finish_if_due(Lock& lock);
   void on_finished();
-  void end(Lock& lock, const Status& to_reader, const Status& to_sender);
+  void end(Lock& lock, const Status& why);
   void notify_listener(Lock& lock);
   void send_end(Lock& lock, const Status& why);
   void limit_closing_time(Lock& lock);
@@ -82,8 +82,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   std::deque<Outgoing> outgoing_;
   size_t outgoing_bytes_ = 0;
   std::optional<Buffer> last_chunk_;  // the end, to be sent after the messages
-  std::optional<Status> end_to_reader_;
-  std::optional<Status> end_to_sender_;
+  std::optional<Status> end_;
   bool attended_ = false;
   bool reading_ = false;
   bool read_all_ = false;  // nothing follows from the other side
