@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "rpc/certificates.h"
 #include "rpc/grpc_settings.h"
 
 namespace cohort::internal {
@@ -51,19 +50,6 @@ grpc::Status Dialer::finish(ClientCall& call) {
   return call.outcome();
 }
 
-void Dialer::check_answer(const Answered& answered) const {
-  const std::string& name = answered.from.peer.name;
-  if (credentials_.has_certificates()) {
-    const auto names = peer_certificate_names(*answered.call->context().auth_context());
-    if (!may_be_called(name, names)) {
-      raise(Code::PermissionDenied,
-            "[Connect] who answers says that it is {}, and its certificate is for [{}]", name,
-            fmt::join(names, ", "));
-    }
-  }
-  check_handshake(answered.from, self_);
-}
-
 std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Deadline deadline,
                                                  const std::string& handshake,
                                                  CallFailure& failure) {
@@ -80,7 +66,11 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
       Answered result{call, {}};
       const Status problem = capture_status([&] {
         result.from = decode_handshake({answer->second.data(), answer->second.size()});
-        check_answer(result);
+        if (credentials_.has_certificates()) {
+          const std::string& name = result.from.peer.name;
+          check_peer_certificate(*call->context().auth_context(), name, "who answers");
+        }
+        check_handshake(result.from, self_);
       });
       if (problem.ok()) return result;
       call->cancel();

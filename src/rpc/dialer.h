@@ -40,7 +40,6 @@ class Dialer {
   bool run(ClientCall& call, const std::function<void(void* tag)>& begin, Deadline deadline);
   std::optional<Answered> try_once(const std::string& address, Deadline deadline,
                                    const std::string& handshake, CallFailure& failure);
-  void check_answer(const Answered& answered) const;
   grpc::Status finish(ClientCall& call);
   void check_stopped() const;
 

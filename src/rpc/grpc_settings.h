@@ -46,6 +46,9 @@ void configure(grpc::ServerBuilder& builder);
 
 // The names, of kind URI, in the certificate that the other side has shown.
 std::vector<std::string> peer_certificate_names(const grpc::AuthContext& context);
+// Throws PermissionDenied if the other side, which `who` describes, has no certificate for `name`.
+void check_peer_certificate(const grpc::AuthContext& context, const std::string& name,
+                            std::string_view who);
 
 // Sends what gRPC logs to the library's log as information: strangers on a port make gRPC complain,
 // and no user has to act. For the whole process.

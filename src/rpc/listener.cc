@@ -182,12 +182,7 @@ Handshake Listener::admit(const grpc::ServerContext& call) const {
   if (!bytes) raise(Code::InvalidArgument, "[Connect] the caller sent no handshake");
   Handshake from = decode_handshake(*bytes);
   if (options_.credentials.has_certificates()) {
-    const auto names = peer_certificate_names(*call.auth_context());
-    if (!may_be_called(from.peer.name, names)) {
-      raise(Code::PermissionDenied,
-            "[Connect] the caller says that it is {}, and its certificate is for [{}]",
-            from.peer.name, fmt::join(names, ", "));
-    }
+    check_peer_certificate(*call.auth_context(), from.peer.name, "the caller");
   }
   check_handshake(from, self_);
   return from;

@@ -20,10 +20,9 @@ Buffer copy_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SharedSide::SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<PeerSignals> sockets,
-                       int outgoing, Peer self, Peer peer)
-    : mapping(std::move(memory)),
-      signals(std::move(sockets)),
+SharedSide::SharedSide(SharedParts parts, int outgoing, Peer self, Peer peer)
+    : mapping(std::move(parts.mapping)),
+      signals(std::move(parts.signals)),
       in(mapping->direction(1 - outgoing)),
       end(std::move(self), std::move(peer), in, mapping->direction(outgoing), *signals),
       outbox(mapping->direction(outgoing), mapping->arena(outgoing), *signals, end),
@@ -184,8 +183,10 @@ class SharedConnection : public Connection {
 
 }  // namespace
 
-std::shared_ptr<Connection> make_shared_connection(std::shared_ptr<SharedSide> side) {
-  return std::make_shared<SharedConnection>(std::move(side));
+std::shared_ptr<Connection> make_shared_connection(SharedParts parts, int outgoing, Peer self,
+                                                   Peer peer) {
+  return std::make_shared<SharedConnection>(
+      std::make_shared<SharedSide>(std::move(parts), outgoing, std::move(self), std::move(peer)));
 }
 
 }  // namespace cohort::internal

@@ -115,8 +115,7 @@ class SharedOutbox {
 // What the threads of one side of a shared-memory connection have in common.
 struct SharedSide {
   // `outgoing`: the direction in which this side sends.
-  SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<PeerSignals> sockets,
-             int outgoing, Peer self, Peer peer);
+  SharedSide(SharedParts parts, int outgoing, Peer self, Peer peer);
 
   const std::shared_ptr<SharedMapping> mapping;
   const std::shared_ptr<PeerSignals> signals;
@@ -165,6 +164,7 @@ class SharedInbox : public Inbox {
   std::optional<Assembly> assembly_;
 };
 
-std::shared_ptr<Connection> make_shared_connection(std::shared_ptr<SharedSide> side);
+std::shared_ptr<Connection> make_shared_connection(SharedParts parts, int outgoing, Peer self,
+                                                   Peer peer);
 
 }  // namespace cohort::internal

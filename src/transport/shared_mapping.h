@@ -181,4 +181,10 @@ class BlockReturns : public std::enable_shared_from_this<BlockReturns> {
   uint64_t returned_ = 0;  // guarded by mutex_
 };
 
+// What two processes hand over for a connection.
+struct SharedParts {
+  std::shared_ptr<SharedMapping> mapping = {};
+  std::shared_ptr<PeerSignals> signals = {};
+};
+
 }  // namespace cohort::internal

@@ -82,11 +82,6 @@ std::shared_ptr<Connection> connect_shared_memory(const std::string& name, const
                                                   Peer self, Peer peer, Deadline deadline);
 
 // The steps of the connecting side, for tests of what a hostile process could do.
-struct SharedParts {
-  std::shared_ptr<SharedMapping> mapping = {};
-  std::shared_ptr<PeerSignals> signals = {};
-};
-inline constexpr size_t kNonceBytes = 32;
 std::string memory_request(const std::string& nonce);
 SharedParts receive_memory(FileDescriptor socket, Deadline deadline);
 

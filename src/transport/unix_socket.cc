@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "base/system_error.h"
 
 namespace cohort::internal {
@@ -75,6 +76,10 @@ FileDescriptor make_counter() {
 }
 
 }  // namespace
+
+std::string random_text() {
+  return fmt::format("{:016x}{:016x}", random_number(), random_number());
+}
 
 FileDescriptor listen_unix(const std::string& name) {
   FileDescriptor made = make_socket();

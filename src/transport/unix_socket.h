@@ -16,6 +16,10 @@ namespace cohort::internal {
 // Stream sockets inside one host. Their names are not files ("abstract") and vanish with the
 // process that made them. The sockets do not block, and no child process inherits them.
 
+// Random characters, for a nonce or for a name.
+inline constexpr size_t kNonceBytes = 32;
+std::string random_text();
+
 // Throws ResourceExhausted, AlreadyExists for a name that is taken.
 FileDescriptor listen_unix(const std::string& name);
 // Throws Unavailable when no process listens at that name, ResourceExhausted.
