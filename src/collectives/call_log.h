@@ -82,25 +82,18 @@ class CallOrder {
   // The number that the next call will have, if no other thread makes a call before.
   uint64_t peek() const { return next_.load(std::memory_order_relaxed); }
 
-  // Waits until all calls before are done.
-  void wait_for_turn(uint64_t number) const {
-    uint64_t turn = turn_.load(std::memory_order_acquire);
-    while (turn != number) {
+  // Waits until all calls before are done. Returns whether that was before the deadline.
+  bool wait_for_turn(uint64_t number, Deadline deadline = Deadline::max()) const {
+    if (deadline != Deadline::max()) {
+      // An atomic wait has no time limit.
+      return poll_until(deadline, [&] { return turn_.load(std::memory_order_acquire) == number; },
+                        {.min_sleep = kSleep, .max_sleep = kSleep});
+    }
+    uint64_t turn = 0;
+    while ((turn = turn_.load(std::memory_order_acquire)) != number) {
       turn_.wait(turn, std::memory_order_acquire);
-      turn = turn_.load(std::memory_order_acquire);
     }
-  }
-
-  // The same; returns whether the turn came before the deadline.
-  bool wait_for_turn(uint64_t number, std::chrono::steady_clock::time_point deadline) const {
-    using std::chrono::steady_clock;
-    if (deadline == steady_clock::time_point::max()) {
-      wait_for_turn(number);
-      return true;
-    }
-    // An atomic wait has no time limit.
-    return poll_until(deadline, [&] { return turn_.load(std::memory_order_acquire) == number; },
-                      {.min_sleep = kSleep, .max_sleep = kSleep});
+    return true;
   }
 
   void done(uint64_t number) {

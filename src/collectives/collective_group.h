@@ -129,12 +129,7 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
     bool has_asked = false;  // for the next report, or for the error at the deadline
     WaitNote note = {};      // since the first report
   };
-  Wait begin_wait() const {
-    return {.began = std::chrono::steady_clock::now(),
-            .next_report = settings_.report_after,
-            .has_asked = false,
-            .note = {}};
-  }
+  Wait begin_wait() const { return {.next_report = settings_.report_after}; }
   // Throws DeadlineExceeded at the deadline. After settings().report_after, and again after twice
   // the time, logs which members are missing and what they were last doing; the awaited member may
   // itself wait for another one. All members are asked shortly before. Returns when to look again,
@@ -168,7 +163,6 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
   void throw_if_left(int rank) const;
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
-  void tell_failure(const Status& why);
   void tell_refusal(const CallLog::Refusal& refusal);
   // Reads what a member has sent before its connection ended: perhaps why the group is closed.
   void hear_out(int member, uint64_t call);

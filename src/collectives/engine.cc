@@ -13,35 +13,32 @@ void copy(const Buffer& from, std::byte* to) {
   }
 }
 
-// A mean is a sum that every member divides in the end. `sum_up` writes `bytes` of sums.
-template <typename SumUp>
-void reduce_into(const Call& call, int members, size_t bytes, std::byte* out, const SumUp& sum_up) {
-  if (call.op != ReduceOp::Mean) return sum_up(out);
-  const FreshBuffer sums(bytes);
-  sum_up(sums.data);
-  if (out == nullptr) return;
-  divide(call.dtype, sums.data, static_cast<int64_t>(bytes) / size_of(call.dtype), members, out);
-}
-
-Numbers operand_of(const Call& call, const Buffer& values) {
-  return {call.op == ReduceOp::Mean ? ReduceOp::Sum : call.op, call.dtype, values};
-}
-
 }  // namespace
 
 Engine::Engine(CollectiveGroup& group, Distance distance) : group_(group), distance_(distance) {
   table = default_table(distance, group.size());
 }
 
+// A mean is a sum that every member divides in the end. `combine` writes `bytes` of sums.
+void Engine::reduce_into(const Call& call, const Buffer& values, size_t bytes, std::byte* out,
+                         Combine combine) {
+  const bool is_mean = call.op == ReduceOp::Mean;
+  const auto sum_up = [&](std::byte* sums) {
+    if (group_.size() == 1) return copy(values, sums);
+    (this->*combine)(call, {is_mean ? ReduceOp::Sum : call.op, call.dtype, values}, sums);
+  };
+  if (!is_mean) return sum_up(out);
+  const FreshBuffer sums(bytes);
+  sum_up(sums.data);
+  if (out == nullptr) return;
+  const int64_t count = static_cast<int64_t>(bytes) / size_of(call.dtype);
+  divide(call.dtype, sums.data, count, group_.size(), out);
+}
+
 std::string_view Engine::kind() const { return group_.size() == 1 ? "alone" : "messages"; }
 
 void Engine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
-  const Numbers operand = operand_of(call, values);
-  const size_t bytes = values.bytes.size();
-  reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
-    if (group_.size() == 1) return copy(values, sums);
-    combine_all(call, operand, sums);
-  });
+  reduce_into(call, values, values.bytes.size(), out, &Engine::combine_all);
 }
 
 void Engine::combine_all(const Call& call, const Numbers& numbers, std::byte* out) {
@@ -57,11 +54,7 @@ void Engine::combine_all(const Call& call, const Numbers& numbers, std::byte* ou
 }
 
 void Engine::reduce(const Call& call, const Buffer& values, std::byte* out) {
-  const Numbers operand = operand_of(call, values);
-  reduce_into(call, group_.size(), values.bytes.size(), out, [&](std::byte* sums) {
-    if (group_.size() == 1) return copy(values, sums);
-    combine_on_root(call, operand, sums);
-  });
+  reduce_into(call, values, values.bytes.size(), out, &Engine::combine_on_root);
 }
 
 void Engine::combine_on_root(const Call& call, const Numbers& numbers, std::byte* out) {
@@ -70,12 +63,8 @@ void Engine::combine_on_root(const Call& call, const Numbers& numbers, std::byte
 }
 
 void Engine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
-  const Numbers operand = operand_of(call, values);
   const size_t bytes = values.bytes.size() / static_cast<size_t>(group_.size());
-  reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
-    if (group_.size() == 1) return copy(values, sums);
-    combine_parts(call, operand, sums);
-  });
+  reduce_into(call, values, bytes, out, &Engine::combine_parts);
 }
 
 void Engine::combine_parts(const Call& call, const Numbers& numbers, std::byte* out) {
@@ -131,7 +120,7 @@ void Engine::allocate(const Call& call, PackMemory& pack) {
 
 void Engine::all_reduce(const Call& call, PackMemory& pack) {
   // A copy: the owner writes into the pack again while others may still read.
-  const Buffer values = copy_of({{pack.own, pack.bytes()}, nullptr});
+  const Buffer values = copy_of({pack.own, pack.bytes()});
   all_reduce(call, values, pack.own);
 }
 

@@ -96,6 +96,10 @@ class Engine {
   CollectiveGroup& group_;
 
  private:
+  using Combine = void (Engine::*)(const Call& call, const Numbers& numbers, std::byte* out);
+  void reduce_into(const Call& call, const Buffer& values, size_t bytes, std::byte* out,
+                   Combine combine);
+
   const Distance distance_;
 };
 

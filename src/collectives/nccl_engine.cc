@@ -17,12 +17,11 @@ class NcclEngine : public Engine {
   NcclEngine(CollectiveGroup& group, const Call& meeting, const NcclLibrary& library,
              NcclMemory memory)
       : Engine(group, Distance::Network), library_(library), memory_(memory) {
-    const FreshBuffer own(sizeof(NcclId));
     NcclId id{};
     if (group.rank() == 0) library_.check(library_.get_unique_id(&id), "ncclGetUniqueId");
-    std::memcpy(own.data, &id, sizeof(id));
     Exchange exchange(group, meeting);
-    const std::vector<Buffer> all = ring_all_gather(exchange, own.buffer);
+    const Buffer own = copy_of(std::as_bytes(std::span(&id, 1)));
+    const std::vector<Buffer> all = ring_all_gather(exchange, own);
     std::memcpy(&id, all[0].bytes.data(), sizeof(id));
     NcclComm* comm = nullptr;
     library_.check(library_.comm_init_rank(&comm, group.size(), id, group.rank()),
@@ -88,7 +87,7 @@ class NcclEngine : public Engine {
 
   // A pack is host memory.
   void all_reduce(const Call& call, PackMemory& pack) override {
-    Engine::all_reduce(call, copy_of({{pack.own, pack.bytes()}, nullptr}), pack.own);
+    Engine::all_reduce(call, copy_of({pack.own, pack.bytes()}), pack.own);
   }
 
   // Frees kernels that wait for a member that is gone.
@@ -128,11 +127,10 @@ class NcclEngine : public Engine {
   }
 
   std::vector<size_t> gather_sizes(const Call& call, size_t own) {
-    const FreshBuffer mine(sizeof(own));
-    std::memcpy(mine.data, &own, sizeof(own));
+    const Buffer mine = copy_of(std::as_bytes(std::span(&own, 1)));
     Exchange exchange(group_, call);
     std::vector<size_t> sizes;
-    for (const Buffer& part : ring_all_gather(exchange, mine.buffer)) {
+    for (const Buffer& part : ring_all_gather(exchange, mine)) {
       sizes.emplace_back();
       std::memcpy(&sizes.back(), part.bytes.data(), sizeof(own));
     }

@@ -39,9 +39,8 @@ Communicator Communicator::split(int colour, int key, const CollectiveOptions& o
   std::vector<std::array<int32_t, 2>> all(static_cast<size_t>(group.size()));
   const std::array<int32_t, 2> own{colour, key};
   group.run(call, [&] {
-    const auto* bytes = reinterpret_cast<const std::byte*>(own.data());
-    const auto held = std::make_shared<std::vector<std::byte>>(bytes, bytes + sizeof(own));
-    group.engine().all_gather(call, {*held, held}, [&](std::span<const size_t>) {
+    const internal::Buffer sent = internal::copy_of(std::as_bytes(std::span(own)));
+    group.engine().all_gather(call, sent, [&](std::span<const size_t>) {
       return reinterpret_cast<std::byte*>(all.data());
     });
   });

@@ -76,9 +76,7 @@ int64_t row_bytes(const Tensor& value) {
 std::vector<Buffer> to_buffers(const Tensor& value) {
   Message message;
   MessageWriter{message}(value);
-  const FreshBuffer header(message.header.size());
-  std::memcpy(header.data, message.header.data(), message.header.size());
-  std::vector<Buffer> buffers{header.buffer};
+  std::vector<Buffer> buffers{copy_of(std::as_bytes(std::span(message.header)))};
   buffers.insert(buffers.end(), message.payloads.begin(), message.payloads.end());
   return buffers;
 }
@@ -205,7 +203,7 @@ Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
 Tensor gather_empty_rows(CollectiveGroup& group, Call& call, const Tensor& value) {
   std::vector<int64_t> rows(static_cast<size_t>(group.size()));
   const int64_t own = value.shape()[0];
-  const Buffer sent = copy_of({std::as_bytes(std::span(&own, 1)), nullptr});
+  const Buffer sent = copy_of(std::as_bytes(std::span(&own, 1)));
   const auto allocate = [&](std::span<const size_t>) {
     return reinterpret_cast<std::byte*>(rows.data());
   };
@@ -295,10 +293,8 @@ std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Te
       for (size_t& position : pack) position = places[position];
       const bool is_alone = pack.size() == 1;
       const Tensor whole = is_alone ? values[pack[0]] : joined(values, pack);
-      Call call = dense_call(CallKind::AllReduce, op, whole);
+      Call call = next_call(group, dense_call(CallKind::AllReduce, op, whole), deadline);
       if (!is_alone) call.detail = describe(values, pack);
-      call.number = group.next_number();
-      call.deadline = deadline;
       const Tensor reduced = all_reduce_dense(group, call, whole);
       int64_t at = 0;
       for (const size_t i : pack) {
@@ -314,10 +310,8 @@ namespace {
 
 Tensor gather(CollectiveGroup& group, const Tensor& own, const std::string& detail,
               Deadline deadline) {
-  Call call = gather_call(own);
+  Call call = next_call(group, gather_call(own), deadline);
   call.detail = detail;
-  call.number = group.next_number();
-  call.deadline = deadline;
   return gather_dense(group, call, own);
 }
 

@@ -40,11 +40,11 @@ class TwoLevelEngine : public Engine {
     run(*inside_, part, CallKind::Reduce,
         [&](Engine& engine, const Call& inner) { engine.reduce(inner, values, sums.data); });
     if (between_) {
-      const Buffer own = copy_of(sums.buffer);
+      const Buffer own = copy_of(sums.buffer.bytes);
       run(*between_, part, CallKind::AllReduce,
           [&](Engine& engine, const Call& inner) { engine.all_reduce(inner, own, totals); });
     }
-    const Buffer total = between_ ? copy_of({{totals, bytes}, nullptr}) : sums.buffer;
+    const Buffer total = between_ ? copy_of({totals, bytes}) : sums.buffer;
     run(*inside_, part, CallKind::Broadcast,
         [&](Engine& engine, const Call& inner) { engine.broadcast(inner, total, totals); });
     if (is_mean) {

@@ -126,7 +126,7 @@ class MpiEngine : public Engine {
     if (!can_reduce(numbers)) {
       // A pack's own values are where the result goes.
       Numbers apart = numbers;
-      apart.values = copy_of(numbers.values);
+      apart.values = copy_of(numbers.values.bytes);
       return Engine::combine_all(call, apart, out);
     }
     meet(call);
