@@ -65,7 +65,7 @@ std::unique_ptr<Engine> choose_engine(CollectiveGroup& group, const Call& call,
   const bool is_alone = group.size() == 1;
   Exchange exchange(group, call);
   if (is_near && !is_alone) {
-    const auto segment = share_segment(exchange, SharedEngine::segment_bytes(group.size()));
+    const auto segment = share_segment(exchange, SharedBoard::bytes(group.size()));
     if (segment) return std::make_unique<SharedEngine>(group, segment);
   } else {
     dissemination_barrier(exchange);

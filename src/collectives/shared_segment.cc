@@ -1,5 +1,3 @@
-#include "collectives/shared_segment.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,6 +8,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/system_error.h"
+#include "collectives/shared_engine.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {

@@ -1,10 +1,9 @@
-#include "collectives/shared_segment.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "collectives/shared_engine.h"
 #include "support/expect_error.h"
 
 namespace cohort::internal {
