@@ -59,7 +59,7 @@ std::optional<Message> SharedInbox::message_of(const SharedRecord& record) {
     case SharedRecord::Whole:
       return open_whole(record);
     case SharedRecord::Announce:
-      announce(record);
+      assembly_ = Assembly{allocate_payload(record.size), record.size, record.meta_size};
       return std::nullopt;
     case SharedRecord::Part:
       return add_part(record);
@@ -83,10 +83,6 @@ Message SharedInbox::open_whole(const SharedRecord& record) {
   const auto meta = image.bytes.first(record.meta_size);
   meta_.assign(meta.begin(), meta.end());
   return open_image(meta_, keep_little ? copy_of(image.bytes) : image);
-}
-
-void SharedInbox::announce(const SharedRecord& record) {
-  assembly_ = Assembly{allocate_payload(record.size), record.size, record.meta_size};
 }
 
 std::optional<Message> SharedInbox::add_part(const SharedRecord& record) {

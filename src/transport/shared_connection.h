@@ -148,7 +148,6 @@ class SharedInbox : public Inbox {
   std::optional<Message> message_of(const SharedRecord& record);
   Message open_inline(const SharedRecord& record) const;
   Message open_whole(const SharedRecord& record);
-  void announce(const SharedRecord& record);
   std::optional<Message> add_part(const SharedRecord& record);
   bool has_news() const { return ring_.has_record() || side_->end.may_have_ended(); }
   bool has_news_for(Reader reader) const;

@@ -145,7 +145,9 @@ bool SharedMemoryListener::read_request(Handshake& handshake) {
   if (!more.empty() && request.size() < kRequestBytes) return false;
   if (!request.starts_with(kMagic)) return true;
   if (auto expected = take_expected(request.substr(kMagic.size()))) {
-    connect(std::move(handshake.socket), *expected);
+    expected->arrived(make_shared_connection(send_memory(std::move(handshake.socket), arena_bytes_),
+                                             0, std::move(expected->self),
+                                             std::move(expected->peer)));
   }
   return true;
 }
@@ -156,11 +158,6 @@ std::optional<SharedMemoryListener::Expected> SharedMemoryListener::take_expecte
   auto found = expected_.extract(nonce);
   if (found.empty() || found.mapped().deadline < steady_clock::now()) return std::nullopt;
   return std::move(found.mapped());
-}
-
-void SharedMemoryListener::connect(FileDescriptor socket, Expected& expected) const {
-  expected.arrived(make_shared_connection(send_memory(std::move(socket), arena_bytes_), 0,
-                                          std::move(expected.self), std::move(expected.peer)));
 }
 
 }  // namespace cohort::internal

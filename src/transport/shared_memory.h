@@ -60,7 +60,6 @@ class SharedMemoryListener {
   bool advance(Handshake& handshake);
   bool read_request(Handshake& handshake);
   std::optional<Expected> take_expected(const std::string& nonce);
-  void connect(FileDescriptor socket, Expected& expected) const;
 
   const size_t arena_bytes_;
   const std::string name_;
