@@ -31,32 +31,28 @@ class Exchange {
   std::vector<Buffer> receive(int from, uint64_t step) {
     return group_.receive(call_, from, step).payloads;
   }
-  // One payload, of that length; DataLoss otherwise.
-  Buffer receive(int from, uint64_t step, size_t bytes);
-  Buffer receive_any(int from, uint64_t step);  // of any length
+  // One payload, of any length or of that length; DataLoss otherwise.
+  Buffer receive_any(int from, uint64_t step) {
+    std::vector<Buffer> payloads = receive(from, step);
+    if (payloads.size() != 1) {
+      raise(Code::DataLoss, "[{}] expected one payload from {}, got {}", name_of(call_.kind),
+            group_.describe(from), payloads.size());
+    }
+    return std::move(payloads[0]);
+  }
+  Buffer receive(int from, uint64_t step, size_t bytes) {
+    Buffer payload = receive_any(from, step);
+    if (payload.bytes.size() != bytes) {
+      raise(Code::DataLoss, "[{}] expected {} bytes from {}, got {}", name_of(call_.kind), bytes,
+            group_.describe(from), payload.bytes.size());
+    }
+    return payload;
+  }
 
  private:
   CollectiveGroup& group_;
   const Call& call_;
 };
-
-inline Buffer Exchange::receive_any(int from, uint64_t step) {
-  std::vector<Buffer> payloads = receive(from, step);
-  if (payloads.size() != 1) {
-    raise(Code::DataLoss, "[{}] expected one payload from {}, got {}", name_of(call_.kind),
-          group_.describe(from), payloads.size());
-  }
-  return std::move(payloads[0]);
-}
-
-inline Buffer Exchange::receive(int from, uint64_t step, size_t bytes) {
-  Buffer payload = receive_any(from, step);
-  if (payload.bytes.size() != bytes) {
-    raise(Code::DataLoss, "[{}] expected {} bytes from {}, got {}", name_of(call_.kind), bytes,
-          group_.describe(from), payload.bytes.size());
-  }
-  return payload;
-}
 
 // Best for much data: every member sends and receives the data twice in all, at the same time, in
 // segments that travel through the ring one after the other.

@@ -20,10 +20,6 @@ constexpr std::chrono::milliseconds kLookUp{50};
 // How long it may take to read what a member sent before its connection ended.
 constexpr std::chrono::seconds kLastWords{1};
 
-int position(const std::vector<int>& members, int self) {
-  return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
-}
-
 // The members that the algorithms exchange most messages with: neighbours in the ring, and partners
 // at the distances of powers of two. If a is a partner of b, b is one of a.
 std::set<int> partners(int rank, int size) {
@@ -84,7 +80,7 @@ CollectiveGroup::CollectiveGroup(std::shared_ptr<Links> links, uint64_t id,
     : links_(std::move(links)),
       id_(id),
       members_(std::move(members)),
-      rank_(position(members_, links_->self())),
+      rank_(rank_of(links_->self())),
       settings_(settings),
       outer_(std::move(outer)) {}
 
@@ -137,7 +133,9 @@ std::string CollectiveGroup::describe(int rank) const {
   return fmt::format("rank {} ({})", rank, name_of(rank));
 }
 
-int CollectiveGroup::rank_of(int member) const { return position(members_, member); }
+int CollectiveGroup::rank_of(int member) const {
+  return static_cast<int>(std::ranges::find(members_, member) - members_.begin());
+}
 
 // Calls
 

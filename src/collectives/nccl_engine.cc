@@ -96,11 +96,6 @@ class NcclEngine : public Engine {
   }
 
  private:
-  struct Numbering {
-    int dtype;
-    int op;
-  };
-
   bool is_for_nccl(const Call& call) const {
     return group_.size() > 1 && (call.on_gpu || memory_ == NcclMemory::Any);
   }
@@ -113,8 +108,8 @@ class NcclEngine : public Engine {
     return found;
   }
 
-  // NCCL's numbers for what is reduced, once all members are there.
-  Numbering meet_to_reduce(const Call& call) {
+  // NCCL's numbers for the dtype and the operation, once all members are there.
+  std::pair<int, int> meet_to_reduce(const Call& call) {
     const auto dtype = nccl_dtype(call.dtype == kBool ? kUInt8 : call.dtype);
     const bool averages = call.op == ReduceOp::Mean && is_floating(call.dtype);
     const auto op = averages ? std::optional<int>(kAverage) : nccl_op(call.op);

@@ -60,8 +60,6 @@ void run(CollectiveGroup& group, Call& call, const Body& body) {
   group.run(call, std::ref(bound));
 }
 
-Shape with_rows(const Shape& shape, int64_t rows) { return shape.with(0, rows); }
-
 void check_rows(CallKind kind, const Tensor& value) {
   if (value.rank() > 0) return;
   raise(Code::InvalidArgument, "[{}] takes tensors with a first dimension, not scalars",
@@ -133,7 +131,7 @@ Call gather_call(const Tensor& value) {
   check_rows(CallKind::AllGather, value);
   return {.kind = CallKind::AllGather,
           .dtype = value.dtype(),
-          .shape = with_rows(value.shape(), Shape::kUnknownDim),
+          .shape = value.shape().with(0, Shape::kUnknownDim),
           .on_gpu = row_bytes(value) > 0 && is_on_gpu(value)};
 }
 
@@ -209,7 +207,7 @@ Tensor gather_empty_rows(CollectiveGroup& group, Call& call, const Tensor& value
   };
   run(group, call, [&](Engine& engine) { engine.all_gather(call, sent, std::ref(allocate)); });
   const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  return allocate_tensor(call.dtype, with_rows(value.shape(), all)).tensor;
+  return allocate_tensor(call.dtype, value.shape().with(0, all)).tensor;
 }
 
 Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
@@ -219,7 +217,7 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   const auto allocate = [&](std::span<const size_t> sizes) {
     int64_t bytes = 0;
     for (const size_t size : sizes) bytes += static_cast<int64_t>(size);
-    result = allocate_tensor(call.dtype, with_rows(value.shape(), bytes / each));
+    result = allocate_tensor(call.dtype, value.shape().with(0, bytes / each));
     return result.data;
   };
   run(group, call,
@@ -230,7 +228,7 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
 Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   WritableTensor result;
   run(group, call, [&](Engine& engine) {
-    const Shape part = with_rows(call.shape, call.shape[0] / group.size());
+    const Shape part = call.shape.with(0, call.shape[0] / group.size());
     result = allocate_tensor(reduced_dtype(call.op, call.dtype), part);
     engine.reduce_scatter(call, buffer_of(value), result.data);
   });
