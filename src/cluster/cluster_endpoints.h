@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cohort/server.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace cohort::internal {
 

@@ -14,8 +14,8 @@
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
+#include "transport/connection.h"
 #include "transport/direct_connection.h"
-#include "transport/endpoint.h"
 
 namespace cohort::internal {
 

@@ -8,7 +8,7 @@
 #include "graph/serialize_graph.h"
 #include "rpc/heartbeat.h"
 #include "runtime/session_impl.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace cohort::internal {
 

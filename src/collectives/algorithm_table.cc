@@ -1,5 +1,3 @@
-#include "collectives/algorithm_table.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,19 +10,9 @@
 namespace cohort::internal {
 
 std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::Everything:
-      return "everything";
-    case Algorithm::Slices:
-      return "slices";
-    case Algorithm::Doubling:
-      return "doubling";
-    case Algorithm::HalvingDoubling:
-      return "halving-doubling";
-    case Algorithm::Ring:
-      return "ring";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 5> kNames = {"everything", "slices", "doubling",
+                                                      "halving-doubling", "ring"};
+  return kNames[static_cast<size_t>(algorithm)];
 }
 
 Algorithm AlgorithmTable::choose(size_t bytes) const {
@@ -62,12 +50,6 @@ namespace {
 
 constexpr std::array<size_t, 5> kSizes = {4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr int kTimes = 3;
-
-Call next_call(CollectiveGroup& group, Call call, Deadline deadline) {
-  call.number = group.next_number();
-  call.deadline = deadline;
-  return call;
-}
 
 // The shortest of some times, of the slowest member: the same number on all of them.
 double seconds(CollectiveGroup& group, const Tensor& values, Deadline deadline) {

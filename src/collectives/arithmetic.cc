@@ -19,9 +19,9 @@ Buffer part_of(const Buffer& whole, size_t begin, size_t end) {
   return {whole.bytes.subspan(begin, end - begin), whole.owner};
 }
 
-Buffer copy_of(const Buffer& buffer) {
-  const FreshBuffer copy(buffer.bytes.size());
-  if (!buffer.bytes.empty()) std::memcpy(copy.data, buffer.bytes.data(), buffer.bytes.size());
+Buffer copy_of(std::span<const std::byte> bytes) {
+  const FreshBuffer copy(bytes.size());
+  if (!bytes.empty()) std::memcpy(copy.data, bytes.data(), bytes.size());
   return copy.buffer;
 }
 

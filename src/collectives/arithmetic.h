@@ -28,8 +28,8 @@ struct FreshBuffer {
 
 // A part of a buffer that keeps the whole alive.
 Buffer part_of(const Buffer& whole, size_t begin, size_t end);
-// A copy of the content in new memory.
-Buffer copy_of(const Buffer& buffer);
+// A copy in new memory.
+Buffer copy_of(std::span<const std::byte> bytes);
 
 // The reduction of two parts of an operand's dtype, in new memory; the order of the two counts.
 Buffer combine(const Numbers& operand, const Buffer& first, const Buffer& second);

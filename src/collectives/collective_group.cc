@@ -1,12 +1,14 @@
 #include "collectives/collective_group.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "base/waiting.h"
-#include "collectives/engine.h"
+#include "collectives/shared_engine.h"
 
 namespace cohort::internal {
 namespace {
@@ -18,8 +20,56 @@ constexpr std::chrono::milliseconds kLookUp{50};
 // How long it may take to read what a member sent before its connection ended.
 constexpr std::chrono::seconds kLastWords{1};
 
-int position(const std::vector<int>& members, int self) {
-  return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
+// The members that the algorithms exchange most messages with: neighbours in the ring, and partners
+// at the distances of powers of two. If a is a partner of b, b is one of a.
+std::set<int> partners(int rank, int size) {
+  std::set<int> result;
+  for (int distance = 1; distance < size; distance *= 2) {
+    result.insert((rank + distance) % size);
+    result.insert((rank - distance + size) % size);
+  }
+  result.erase(rank);
+  return result;
+}
+
+// Ranks by host, in the order of their first members.
+std::vector<std::vector<int>> by_host(const CollectiveGroup& group) {
+  std::vector<std::vector<int>> hosts;
+  std::map<std::string, size_t> known;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const std::string& host = group.host_of(rank);
+    const auto [found, is_new] = known.try_emplace(host, hosts.size());
+    if (is_new || host.empty()) {
+      hosts.push_back({rank});
+    } else {
+      hosts[found->second].push_back(rank);
+    }
+  }
+  return hosts;
+}
+
+// Whether there are several hosts, and several members on one of them.
+bool shares_some(const std::vector<std::vector<int>>& hosts) {
+  return hosts.size() > 1 && std::any_of(hosts.begin(), hosts.end(),
+                                         [](const auto& ranks) { return ranks.size() > 1; });
+}
+
+// Null if the members form a two-level engine, whose levels meet next.
+std::unique_ptr<Engine> choose_engine(CollectiveGroup& group, const Call& call,
+                                      const std::vector<std::vector<int>>& hosts) {
+  const bool is_near = hosts.size() == 1;
+  const bool is_alone = group.size() == 1;
+  Exchange exchange(group, call);
+  if (is_near && !is_alone) {
+    const auto segment = share_segment(exchange, SharedBoard::bytes(group.size()));
+    if (segment) return std::make_unique<SharedEngine>(group, segment);
+  } else {
+    dissemination_barrier(exchange);
+  }
+  if (shares_some(hosts)) return nullptr;
+  const EngineChoice& choice = group.settings().engine;
+  if (choice.make && !is_alone) return choice.make(group, call);
+  return std::make_unique<Engine>(group, is_near ? Distance::SameHost : Distance::Network);
 }
 
 }  // namespace
@@ -30,7 +80,7 @@ CollectiveGroup::CollectiveGroup(std::shared_ptr<Links> links, uint64_t id,
     : links_(std::move(links)),
       id_(id),
       members_(std::move(members)),
-      rank_(position(members_, links_->self())),
+      rank_(rank_of(links_->self())),
       settings_(settings),
       outer_(std::move(outer)) {}
 
@@ -47,22 +97,47 @@ std::shared_ptr<CollectiveGroup> CollectiveGroup::open(std::shared_ptr<Links> li
   return group;
 }
 
+void CollectiveGroup::meet() {
+  const std::string& engine = settings_.engine.name;
+  Call call{.kind = CallKind::Meet,
+            .shape = {size()},
+            .detail = fmt::format("{} members{}", size(),
+                                  engine.empty() ? "" : " with the engine '" + engine + "'"),
+            .number = next_number(),
+            .deadline = deadline_after(settings_.meeting_time)};
+  const std::vector<std::vector<int>> hosts = by_host(*this);
+  run(call, [&] {
+    for (const int rank : partners(rank_, size())) {
+      const Status status = capture_status([&] { links_->expect(member(rank), call.deadline); });
+      if (!status.ok() && links_->has_lost(member(rank))) lost(member(rank), status);
+      throw_if_error(status);
+    }
+    engine_ = choose_engine(*this, call, hosts);
+  });
+  if (!engine_) engine_ = make_two_level_engine(*this, hosts);
+  met_engine_ = engine_.get();
+  log_info("[Collective] {} of {} has met the others; they use {}", describe(rank_), size(),
+           engine_->kind());
+}
+
 const std::string& CollectiveGroup::name_of(int rank) const {
-  return links_->group().peers[static_cast<size_t>(members_[static_cast<size_t>(rank)])].name;
+  return links_->group().peers[static_cast<size_t>(member(rank))].name;
 }
 
 const std::string& CollectiveGroup::host_of(int rank) const {
-  return links_->group().hosts[static_cast<size_t>(members_[static_cast<size_t>(rank)])];
+  return links_->group().hosts[static_cast<size_t>(member(rank))];
 }
 
 std::string CollectiveGroup::describe(int rank) const {
   if (const auto outer = outer_.lock()) {
-    return outer->describe(outer->rank_of(members_[static_cast<size_t>(rank)]));
+    return outer->describe(outer->rank_of(member(rank)));
   }
   return fmt::format("rank {} ({})", rank, name_of(rank));
 }
 
-int CollectiveGroup::rank_of(int member) const { return position(members_, member); }
+int CollectiveGroup::rank_of(int member) const {
+  return static_cast<int>(std::ranges::find(members_, member) - members_.begin());
+}
 
 // Calls
 
@@ -147,11 +222,10 @@ bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference
 void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads) {
   Message sent = message(Kind::Step, step, call);
   sent.payloads = std::move(payloads);
-  const Status status =
-      capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
+  const Status status = capture_status([&] { links_->send(member(to), std::move(sent)); });
   if (status.ok()) return;
-  hear_out(members_[static_cast<size_t>(to)], call.number);
-  lost(members_[static_cast<size_t>(to)], status);
+  hear_out(member(to), call.number);
+  lost(member(to), status);
   throw_if_over(call.number);
   throw_if_error(status);
 }
@@ -173,7 +247,7 @@ Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
 void CollectiveGroup::announce(const Call& call, int rank) {
   Message sent = message(Kind::Announce, call);
   // A member that is gone is noticed when this member waits for it.
-  (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+  (void)capture_status([&] { links_->send(member(rank), std::move(sent)); });
 }
 
 void CollectiveGroup::differ(const Call& call, int rank) {
@@ -210,8 +284,8 @@ Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
   Message sent = message(Kind::Tagged, tag, value);
   throw_if_over(0);
-  if (to == rank_) return received(members_[static_cast<size_t>(to)], std::move(sent));
-  links_->send(members_[static_cast<size_t>(to)], std::move(sent));
+  if (to == rank_) return received(member(to), std::move(sent));
+  links_->send(member(to), std::move(sent));
 }
 
 Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline) {
@@ -223,7 +297,7 @@ Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline
 }
 
 Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) {
-  const int member = members_[static_cast<size_t>(key.from)];
+  const int other = member(key.from);
   const uint64_t call = awaited.call != nullptr ? awaited.call->number : 0;
   Wait wait = begin_wait();
   for (;;) {
@@ -233,9 +307,9 @@ Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) 
     const auto look_again = look_at_clock(wait, awaited);
     const auto done = [&] { return mailbox_.has(key) || is_over(call); };
     const Deadline slice = std::min(look_again, steady_clock::now() + kLookUp);
-    const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
+    const Status ended = capture_status([&] { links_->deliver_until(other, done, slice); });
     if (ended.ok() || done()) continue;
-    lost(member, ended);
+    lost(other, ended);
     throw_if_over(call);
     throw_if_left(key.from);
   }

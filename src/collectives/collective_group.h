@@ -8,10 +8,8 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "collectives/call_log.h"
-#include "collectives/call_order.h"
 #include "collectives/group_connections.h"
-#include "collectives/progress_query.h"
-#include "collectives/result_memory.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 
@@ -36,10 +34,28 @@ struct GroupSettings {
   EngineChoice engine = {};
 };
 
+// Memory for results, used again once the program holds the old result no more: making a small
+// tensor takes longer than a small reduction, and touching fresh memory longer than a large one.
+// Not thread-safe.
+class ResultMemory {
+ public:
+  // Arbitrary content, which the caller may write until it hands the tensor out.
+  WritableTensor take(DType dtype, const Shape& shape);
+
+ private:
+  static constexpr size_t kMaxKept = 4;
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;  // of all; a larger one is not kept
+
+  // Makes room for a tensor of that size: drops those that were used least recently.
+  void make_room(int64_t bytes);
+
+  std::vector<WritableTensor> kept_;  // used last comes last
+  int64_t kept_bytes_ = 0;
+};
+
 // One member of a group of tasks: the order of its calls, the messages that members exchange, and
 // what it knows of the other members. The Engine carries the calls out. Thread-safe.
-class CollectiveGroup : public Links::Receiver,
-                        public std::enable_shared_from_this<CollectiveGroup> {
+class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
  public:
   // Meets the other members. `members` has their numbers in `links`, by rank, this task's among
   // them. All members use the same `id`, and no other group uses it. `outer` is set for a level of
@@ -49,7 +65,7 @@ class CollectiveGroup : public Links::Receiver,
                                                std::vector<int> members,
                                                const GroupSettings& settings,
                                                std::weak_ptr<CollectiveGroup> outer = {});
-  ~CollectiveGroup() override;
+  ~CollectiveGroup();
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -113,20 +129,17 @@ class CollectiveGroup : public Links::Receiver,
     bool has_asked = false;  // for the next report, or for the error at the deadline
     WaitNote note = {};      // since the first report
   };
-  Wait begin_wait() const {
-    return {.began = std::chrono::steady_clock::now(),
-            .next_report = settings_.report_after,
-            .has_asked = false,
-            .note = {}};
-  }
+  Wait begin_wait() const { return {.next_report = settings_.report_after}; }
   // Throws DeadlineExceeded at the deadline. After settings().report_after, and again after twice
   // the time, logs which members are missing and what they were last doing; the awaited member may
   // itself wait for another one. All members are asked shortly before. Returns when to look again,
   // at the latest.
   std::chrono::steady_clock::time_point look_at_clock(Wait& wait, const Awaited& awaited);
 
-  void received(int from, Message message) override;
-  void lost(int member, const Status& why) override;
+  // For Links, whose numbers of the members these are. A message begins with the group's number.
+  // Called by one thread at a time for each member.
+  void received(int from, Message message);
+  void lost(int member, const Status& why);
 
  private:
   enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer, Refused };
@@ -135,6 +148,7 @@ class CollectiveGroup : public Links::Receiver,
                   const GroupSettings& settings, std::weak_ptr<CollectiveGroup> outer);
   void meet();
   int rank_of(int member) const;
+  int member(int rank) const { return members_[static_cast<size_t>(rank)]; }
   template <typename... Fields>
   Message message(Kind kind, const Fields&... fields) const {
     Message made;
@@ -149,7 +163,6 @@ class CollectiveGroup : public Links::Receiver,
   void throw_if_left(int rank) const;
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
-  void tell_failure(const Status& why);
   void tell_refusal(const CallLog::Refusal& refusal);
   // Reads what a member has sent before its connection ended: perhaps why the group is closed.
   void hear_out(int member, uint64_t call);
@@ -160,11 +173,23 @@ class CollectiveGroup : public Links::Receiver,
   // Why that member, which is gone, did not make the call; nullopt if it did not say.
   std::optional<Status> refusal_of(int rank, uint64_t call) const;
 
-  // Which members are missing, in progress_query.cc.
+  // Which members are missing, in progress_query.cc. A member that has waited for long asks all
+  // members which call they have begun. A question goes from member to member over open
+  // connections, and each answer goes back the way that the question came, so no connection is
+  // opened for it.
+  struct Standing {      // what a member answers
+    uint64_t begun = 0;  // how many calls
+    std::string activity = {};
+  };
+  struct Question {
+    uint64_t number = 0;
+    int from = 0;  // the member that passed it on
+  };
   struct Missing {
     int rank;
     std::string activity;
   };
+  std::map<int, Standing> answers() const;  // to the last question, by rank
   void ask_all();
   void answer_question(int from, MessageReader& reader);
   void pass_answer_on(MessageReader& reader);
@@ -185,7 +210,6 @@ class CollectiveGroup : public Links::Receiver,
   CallOrder order_;
   CallLog log_;
   Mailbox mailbox_;
-  ProgressQuery progress_;
   ResultMemory results_;  // used by the call that runs
   // The call that this member last refused. All others learn of the call that takes its place.
   std::atomic<uint64_t> refused_{UINT64_MAX};
@@ -198,9 +222,25 @@ class CollectiveGroup : public Links::Receiver,
   std::map<int, uint64_t> left_;  // how many calls they have done
   bool is_left_ = false;          // by this member
   std::map<std::vector<int>, uint64_t> subgroups_;
-  Mutex starting_;  // keeps the numbers in the order of the thread's work
+  uint64_t asked_ = 0;  // how many questions
+  std::map<int, Standing> answers_;
+  std::map<int, Question> questions_;  // the last one of each asker
+  Mutex starting_;                     // keeps the numbers in the order of the thread's work
 
   WorkQueue thread_;  // last: its work uses the rest
 };
+
+// Waits until is_there(). Throws if the group is closed, and at the call's deadline.
+template <typename IsThere>
+void poll_in_group(CollectiveGroup& group, const CollectiveGroup::Awaited& awaited,
+                   const IsThere& is_there, const PollPolicy& policy = {}) {
+  const uint64_t call = awaited.call->number;
+  CollectiveGroup::Wait wait = group.begin_wait();
+  const Poll poll(policy);
+  while (!is_there()) {
+    if (group.is_over(call) && !is_there()) group.throw_if_over(call);
+    poll.pause([&] { group.look_at_clock(wait, awaited); });
+  }
+}
 
 }  // namespace cohort::internal

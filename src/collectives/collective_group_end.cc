@@ -49,11 +49,9 @@ void CollectiveGroup::fail(Status why) {
     failure_ = why;
     over_from_.store(0, std::memory_order_release);
   }
-  tell_failure(why);
+  tell_all(message(Kind::Failed, why));
   if (Engine* engine = met_engine_.load()) engine->group_failed(why);
 }
-
-void CollectiveGroup::tell_failure(const Status& why) { tell_all(message(Kind::Failed, why)); }
 
 void CollectiveGroup::tell_refusal(const CallLog::Refusal& refusal) {
   tell_all(message(Kind::Refused, refusal.other, refusal.number, refusal.why));
@@ -97,7 +95,7 @@ void CollectiveGroup::leave() {
   }
   // The thread that found the failure may not have sent it yet, and a member that learns only of
   // this member's leaving would blame this member.
-  if (failure) tell_failure(*failure);
+  if (failure) tell_all(message(Kind::Failed, *failure));
   tell_all(message(Kind::Left, rank_, calls));
   if (Engine* engine = met_engine_.load()) engine->group_left();
   links_->detach(id_);
@@ -106,9 +104,8 @@ void CollectiveGroup::leave() {
 // Sends to all connected members, which pass the message on. Members that are gone are skipped.
 void CollectiveGroup::tell_all(const Message& message, int except) {
   for (int rank = 0; rank < size(); ++rank) {
-    const int member = members_[static_cast<size_t>(rank)];
-    if (rank == rank_ || rank == except || !links_->is_connected(member)) continue;
-    (void)capture_status([&] { links_->send(member, message); });
+    if (rank == rank_ || rank == except || !links_->is_connected(member(rank))) continue;
+    (void)capture_status([&] { links_->send(member(rank), message); });
   }
 }
 

@@ -45,40 +45,59 @@ void check_rank(const CollectiveGroup& group, int rank, std::string_view what) {
                   what, rank, group.size() - 1);
 }
 
-// Runs the call with the next number now. `make` makes the call, or throws if it is invalid.
-template <typename Make, typename Body>
-auto run_now(CollectiveGroup& group, const Make& make, const CollectiveOptions& options,
-             const Body& body) {
-  Call call = or_refuse(group, make);
+// The call that `make` makes for the group. If `make` throws, the call is invalid.
+template <typename Make>
+Call make_call(CollectiveGroup& group, const Make& make, const CollectiveOptions& options) {
+  Call call = or_refuse(group, [&] { return make(group); });
   call.deadline = deadline_of(options);
-  call.number = group.next_number();
-  return body(call);
+  return call;
 }
 
-// The same on the group's thread.
-template <typename Make, typename Body>
-auto run_later(CollectiveGroup& group, const Make& make, const CollectiveOptions& options,
-               Body body) {
-  Call call = or_refuse(group, make);
-  call.deadline = deadline_of(options);
+// Runs the call with the next number now, as run(group, call, args...).
+template <typename Make, typename Run, typename... Args>
+auto run_now(const Communicator& members, const Make& make, const CollectiveOptions& options,
+             const Run& run, Args&... args) {
+  CollectiveGroup& group = CollectiveAccess::group(members);
+  Call call = make_call(group, make, options);
+  call.number = group.next_number();
+  return run(group, call, args...);
+}
+
+// The same on the group's thread, which keeps `value`.
+template <typename Make, typename Run, typename Value>
+auto run_later(const Communicator& members, const Make& make, const CollectiveOptions& options,
+               const Run& run, Value value) {
+  CollectiveGroup& group = CollectiveAccess::group(members);
+  Call call = make_call(group, make, options);
   set_purpose(call);  // of this thread
-  using Result = std::invoke_result_t<Body, Call&>;
+  using Result = std::invoke_result_t<Run, CollectiveGroup&, Call&, Value&>;
   auto task = std::make_shared<std::packaged_task<Result(uint64_t)>>(
-      [call = std::move(call), body = std::move(body)](uint64_t number) mutable {
+      [&group, call = std::move(call), run, value = std::move(value)](uint64_t number) mutable {
         call.number = number;
-        return body(call);
+        return run(group, call, value);
       });
   std::future<Result> result = task->get_future();
   group.start([task](uint64_t number) { (*task)(number); });
   return result;
 }
 
-Call rooted_call(const CollectiveGroup& group, CallKind kind, ReduceOp op, const Tensor& value,
-                 int root) {
-  check_rank(group, root, "the root");
-  Call call = dense_call(kind, op, value);
-  call.root = root;
-  return call;
+void run_pack(CollectiveGroup& group, Call& call, const std::shared_ptr<PackMemory>& pack) {
+  all_reduce_pack(group, call, *pack);
+}
+
+void run_barrier(CollectiveGroup& group, Call& call) {
+  const auto body = [&] { group.engine().barrier(call); };
+  group.run(call, std::ref(body));
+}
+
+// Makes a call with a root.
+auto rooted(CallKind kind, ReduceOp op, const Tensor& value, int root) {
+  return [kind, op, &value, root](const CollectiveGroup& group) {
+    check_rank(group, root, "the root");
+    Call call = dense_call(kind, op, value);
+    call.root = root;
+    return call;
+  };
 }
 
 }  // namespace
@@ -96,42 +115,33 @@ std::string Communicator::kind() const {
 
 Tensor Communicator::all_reduce(const Tensor& value, ReduceOp op,
                                 const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_now(
-      group, [&] { return dense_call(CallKind::AllReduce, op, value); }, options,
-      [&](Call& call) { return all_reduce_dense(group, call, value); });
+  const auto make = [&](auto&) { return dense_call(CallKind::AllReduce, op, value); };
+  return run_now(*this, make, options, all_reduce_dense, value);
 }
 
 std::future<Tensor> Communicator::start_all_reduce(const Tensor& value, ReduceOp op,
                                                    const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_later(
-      group, [&] { return dense_call(CallKind::AllReduce, op, value); }, options,
-      [&group, value](Call& call) { return all_reduce_dense(group, call, value); });
+  const auto make = [&](auto&) { return dense_call(CallKind::AllReduce, op, value); };
+  return run_later(*this, make, options, all_reduce_dense, value);
 }
 
 void Communicator::all_reduce(Pack& pack, ReduceOp op, const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
   const auto& memory = CollectiveAccess::memory(pack);
-  run_now(
-      group, [&] { return pack_call(group, op, *memory); }, options,
-      [&](Call& call) { all_reduce_pack(group, call, *memory); });
+  const auto make = [&](const CollectiveGroup& group) { return pack_call(group, op, *memory); };
+  run_now(*this, make, options, run_pack, memory);
 }
 
 std::future<void> Communicator::start_all_reduce(Pack& pack, ReduceOp op,
                                                  const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  const auto memory = CollectiveAccess::memory(pack);
-  return run_later(
-      group, [&] { return pack_call(group, op, *memory); }, options,
-      [&group, memory](Call& call) { all_reduce_pack(group, call, *memory); });
+  const auto& memory = CollectiveAccess::memory(pack);
+  const auto make = [&](const CollectiveGroup& group) { return pack_call(group, op, *memory); };
+  return run_later(*this, make, options, run_pack, memory);
 }
 
 Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
                              const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
   std::shared_ptr<internal::PackMemory> memory;
-  const auto make = [&]() -> Call {
+  const auto make = [&](const CollectiveGroup& group) -> Call {
     if (!is_numeric(dtype)) {
       internal::raise(Code::InvalidArgument, "[MakePack] packs hold numbers, not {}",
                       to_string(dtype));
@@ -143,7 +153,7 @@ Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
             .shape = {memory->count()},
             .detail = describe_tensors(dtype, memory->shapes)};
   };
-  run_now(group, make, options, [&](Call& call) {
+  run_now(*this, make, options, [&](CollectiveGroup& group, Call& call) {
     memory->number = call.number;
     const auto body = [&] { group.engine().allocate(call, *memory); };
     group.run(call, std::ref(body));
@@ -152,77 +162,55 @@ Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
 }
 
 Tensor Communicator::broadcast(const Tensor& value, int root, const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_now(
-      group, [&] { return rooted_call(group, CallKind::Broadcast, ReduceOp::Sum, value, root); },
-      options, [&](Call& call) { return broadcast_dense(group, call, value); });
+  return run_now(*this, rooted(CallKind::Broadcast, ReduceOp::Sum, value, root), options,
+                 broadcast_dense, value);
 }
 
 std::future<Tensor> Communicator::start_broadcast(const Tensor& value, int root,
                                                   const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_later(
-      group, [&] { return rooted_call(group, CallKind::Broadcast, ReduceOp::Sum, value, root); },
-      options, [&group, value](Call& call) { return broadcast_dense(group, call, value); });
+  return run_later(*this, rooted(CallKind::Broadcast, ReduceOp::Sum, value, root), options,
+                   broadcast_dense, value);
 }
 
 Tensor Communicator::reduce(const Tensor& value, ReduceOp op, int root,
                             const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_now(
-      group, [&] { return rooted_call(group, CallKind::Reduce, op, value, root); }, options,
-      [&](Call& call) { return reduce_dense(group, call, value); });
+  return run_now(*this, rooted(CallKind::Reduce, op, value, root), options, reduce_dense, value);
 }
 
 Tensor Communicator::all_gather(const Tensor& value, const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_now(
-      group, [&] { return gather_call(value); }, options,
-      [&](Call& call) { return gather_dense(group, call, value); });
+  const auto make = [&](auto&) { return gather_call(value); };
+  return run_now(*this, make, options, gather_dense, value);
 }
 
 std::future<Tensor> Communicator::start_all_gather(const Tensor& value,
                                                    const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_later(
-      group, [&] { return gather_call(value); }, options,
-      [&group, value](Call& call) { return gather_dense(group, call, value); });
+  const auto make = [&](auto&) { return gather_call(value); };
+  return run_later(*this, make, options, gather_dense, value);
 }
 
 Tensor Communicator::reduce_scatter(const Tensor& value, ReduceOp op,
                                     const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return run_now(
-      group, [&] { return scatter_call(group, op, value); }, options,
-      [&](Call& call) { return reduce_scatter_dense(group, call, value); });
+  const auto make = [&](const CollectiveGroup& group) { return scatter_call(group, op, value); };
+  return run_now(*this, make, options, reduce_scatter_dense, value);
 }
 
 void Communicator::barrier(const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
   run_now(
-      group, [] { return Call{.kind = CallKind::Barrier}; }, options,
-      [&](Call& call) {
-        const auto body = [&] { group.engine().barrier(call); };
-        group.run(call, std::ref(body));
-      });
+      *this, [](auto&) { return Call{.kind = CallKind::Barrier}; }, options, run_barrier);
 }
 
 void internal::share_pack(const Communicator& members, const Pack& pack,
                           const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(members);
   const PackMemory& memory = *CollectiveAccess::memory(pack);
   int64_t elements = 0;
   for (const Shape& shape : memory.shapes) elements += shape.num_elements();
-  const auto make = [&]() -> Call {
+  const auto make = [&](auto&) -> Call {
     return {.kind = CallKind::SharePack,
             .dtype = memory.dtype,
             .shape = {elements},
             .pack = memory.number};
   };
-  run_now(group, make, options, [&](Call& call) {
-    const auto body = [&] { group.engine().barrier(call); };
-    group.run(call, std::ref(body));
-  });
+  run_now(members, make, options, run_barrier);
 }
 
 void Communicator::send(const Tensor& value, int to, uint32_t tag) {
@@ -244,14 +232,12 @@ std::vector<Tensor> Communicator::all_reduce(const std::vector<Tensor>& values, 
 
 IndexedSlices Communicator::all_reduce(const IndexedSlices& rows, ReduceOp op,
                                        const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  return all_reduce_rows(group, rows, op, deadline_of(options));
+  return all_reduce_rows(CollectiveAccess::group(*this), rows, op, deadline_of(options));
 }
 
 std::vector<Tensor> Communicator::all_to_all(const std::vector<Tensor>& parts,
                                              const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  const auto make = [&]() -> Call {
+  const auto make = [&](const CollectiveGroup& group) -> Call {
     if (parts.size() != static_cast<size_t>(group.size())) {
       internal::raise(Code::InvalidArgument,
                       "[AllToAll] {} parts for {} members; give one for each", parts.size(),
@@ -265,13 +251,11 @@ std::vector<Tensor> Communicator::all_to_all(const std::vector<Tensor>& parts,
     }
     return {.kind = CallKind::AllToAll};
   };
-  return run_now(group, make, options,
-                 [&](Call& call) { return all_to_all_dense(group, call, parts); });
+  return run_now(*this, make, options, all_to_all_dense, parts);
 }
 
 void Communicator::calibrate(const CollectiveOptions& options) {
-  CollectiveGroup& group = CollectiveAccess::group(*this);
-  calibrate_group(group, deadline_of(options));
+  calibrate_group(CollectiveAccess::group(*this), deadline_of(options));
 }
 
 void Communicator::close() {

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "transport/message_codec.h"
+#include "collectives/collective_group.h"
 
 namespace cohort::internal {
 namespace {
@@ -48,7 +48,7 @@ void Links::adopt(int member, bool opened_here, const std::shared_ptr<Connection
                          }});
 }
 
-void Links::attach(uint64_t group, std::weak_ptr<Receiver> receiver) {
+void Links::attach(uint64_t group, std::weak_ptr<CollectiveGroup> receiver) {
   std::vector<Mail> early;
   std::map<int, Status> lost;
   const auto held = receiver.lock();
@@ -78,7 +78,7 @@ void Links::detach(uint64_t group) {
 
 void Links::received(int from, Message message) {
   const uint64_t group = MessageReader(message, "a collective").number();
-  std::shared_ptr<Receiver> receiver;
+  std::shared_ptr<CollectiveGroup> receiver;
   {
     const std::lock_guard lock(mutex_);
     const auto found = receivers_.find(group);
@@ -93,7 +93,7 @@ void Links::received(int from, Message message) {
 }
 
 void Links::lost(int member, const Status& why) {
-  std::vector<std::shared_ptr<Receiver>> all;
+  std::vector<std::shared_ptr<CollectiveGroup>> all;
   {
     const std::lock_guard lock(mutex_);
     lost_.emplace(member, why);

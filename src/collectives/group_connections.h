@@ -17,20 +17,14 @@
 
 namespace cohort::internal {
 
+class CollectiveGroup;
+
 // One task's connections with the members of a Group. It opens a connection when it is first needed
 // and hands each message to the collective group that the message is for. A subgroup shares the
-// links of its parent. Thread-safe. Must be held by a shared_ptr.
+// links of its parent. Members are numbered by their rank in the Group. Thread-safe. Must be held
+// by a shared_ptr.
 class Links : public std::enable_shared_from_this<Links> {
  public:
-  // A group, as its links see it. Members are numbered by their rank in the Group.
-  class Receiver {
-   public:
-    virtual ~Receiver() = default;
-    // A message begins with the group's number. Called by one thread at a time for each member.
-    virtual void received(int from, Message message) = 0;
-    virtual void lost(int member, const Status& why) = 0;
-  };
-
   static std::shared_ptr<Links> open(Group group);
   ~Links();
 
@@ -39,7 +33,7 @@ class Links : public std::enable_shared_from_this<Links> {
 
   // From here on `receiver` gets the messages for that group, beginning with those that came
   // before.
-  void attach(uint64_t group, std::weak_ptr<Receiver> receiver);
+  void attach(uint64_t group, std::weak_ptr<CollectiveGroup> receiver);
   // Messages for that group are dropped from here on.
   void detach(uint64_t group);
 
@@ -82,7 +76,7 @@ class Links : public std::enable_shared_from_this<Links> {
   mutable std::condition_variable_any adopted_;
   // Guarded by mutex_:
   std::vector<Link> links_;
-  std::map<uint64_t, std::weak_ptr<Receiver>> receivers_;
+  std::map<uint64_t, std::weak_ptr<CollectiveGroup>> receivers_;
   std::map<uint64_t, std::vector<Mail>> early_;  // for groups that are not attached yet
   std::set<uint64_t> closed_;                    // groups that have ended here
   std::map<int, Status> lost_;

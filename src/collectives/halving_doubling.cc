@@ -66,7 +66,7 @@ Numbers Fold::give(const Numbers& operand) {
 void Fold::take(std::byte* out, size_t bytes) {
   if (!is_pair()) return;
   const int rank = exchange_.rank();
-  if (number_ >= 0) return exchange_.send(rank + 1, kTake, copy_of({{out, bytes}, nullptr}));
+  if (number_ >= 0) return exchange_.send(rank + 1, kTake, copy_of({out, bytes}));
   const Buffer result = exchange_.receive(rank - 1, kTake, bytes);
   if (bytes > 0) std::memcpy(out, result.bytes.data(), bytes);
 }

@@ -1,11 +1,10 @@
-#include "collectives/nccl_engine.h"
-
 #include <atomic>
 #include <cstring>
 
 #include "base/raise.h"
 #include "collectives/algorithms.h"
-#include "collectives/message_engine.h"
+#include "collectives/engine.h"
+#include "collectives/nccl_library.h"
 
 namespace cohort::internal {
 namespace {
@@ -13,17 +12,16 @@ namespace {
 constexpr int kAverage = 4;  // NCCL's number, since version 2.10
 constexpr int kBytes = 1;    // its dtype of bytes
 
-class NcclEngine : public MessageEngine {
+class NcclEngine : public Engine {
  public:
   NcclEngine(CollectiveGroup& group, const Call& meeting, const NcclLibrary& library,
              NcclMemory memory)
-      : MessageEngine(group, Distance::Network), library_(library), memory_(memory) {
-    const FreshBuffer own(sizeof(NcclId));
+      : Engine(group, Distance::Network), library_(library), memory_(memory) {
     NcclId id{};
     if (group.rank() == 0) library_.check(library_.get_unique_id(&id), "ncclGetUniqueId");
-    std::memcpy(own.data, &id, sizeof(id));
     Exchange exchange(group, meeting);
-    const std::vector<Buffer> all = ring_all_gather(exchange, own.buffer);
+    const Buffer own = copy_of(std::as_bytes(std::span(&id, 1)));
+    const std::vector<Buffer> all = ring_all_gather(exchange, own);
     std::memcpy(&id, all[0].bytes.data(), sizeof(id));
     NcclComm* comm = nullptr;
     library_.check(library_.comm_init_rank(&comm, group.size(), id, group.rank()),
@@ -38,7 +36,7 @@ class NcclEngine : public MessageEngine {
   bool takes_gpus() const override { return true; }
 
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
-    if (!is_for_nccl(call)) return MessageEngine::all_reduce(call, values, out);
+    if (!is_for_nccl(call)) return Engine::all_reduce(call, values, out);
     const auto [dtype, op] = meet_to_reduce(call);
     library_.check(library_.all_reduce(values.bytes.data(), out, count(call, values), dtype, op,
                                        comm(), nullptr),
@@ -46,7 +44,7 @@ class NcclEngine : public MessageEngine {
   }
 
   void reduce(const Call& call, const Buffer& values, std::byte* out) override {
-    if (!is_for_nccl(call)) return MessageEngine::reduce(call, values, out);
+    if (!is_for_nccl(call)) return Engine::reduce(call, values, out);
     const auto [dtype, op] = meet_to_reduce(call);
     library_.check(library_.reduce(values.bytes.data(), out, count(call, values), dtype, op,
                                    call.root, comm(), nullptr),
@@ -54,7 +52,7 @@ class NcclEngine : public MessageEngine {
   }
 
   void reduce_scatter(const Call& call, const Buffer& values, std::byte* out) override {
-    if (!is_for_nccl(call)) return MessageEngine::reduce_scatter(call, values, out);
+    if (!is_for_nccl(call)) return Engine::reduce_scatter(call, values, out);
     const auto [dtype, op] = meet_to_reduce(call);
     const size_t each = count(call, values) / static_cast<size_t>(group_.size());
     library_.check(
@@ -63,8 +61,8 @@ class NcclEngine : public MessageEngine {
   }
 
   void broadcast(const Call& call, const Buffer& values, std::byte* out) override {
-    if (!is_for_nccl(call)) return MessageEngine::broadcast(call, values, out);
-    MessageEngine::barrier(call);
+    if (!is_for_nccl(call)) return Engine::broadcast(call, values, out);
+    Engine::barrier(call);
     library_.check(library_.broadcast(values.bytes.data(), out, values.bytes.size(), kBytes,
                                       call.root, comm(), nullptr),
                    "ncclBroadcast");
@@ -72,7 +70,7 @@ class NcclEngine : public MessageEngine {
 
   // NCCL's own all-gather takes equal parts only, so here each member broadcasts its part.
   void all_gather(const Call& call, const Buffer& own, const Allocate& allocate) override {
-    if (!is_for_nccl(call)) return MessageEngine::all_gather(call, own, allocate);
+    if (!is_for_nccl(call)) return Engine::all_gather(call, own, allocate);
     const std::vector<size_t> sizes = gather_sizes(call, own.bytes.size());
     std::byte* out = allocate(sizes);
     library_.check(library_.group_start(), "ncclGroupStart");
@@ -89,7 +87,7 @@ class NcclEngine : public MessageEngine {
 
   // A pack is host memory.
   void all_reduce(const Call& call, PackMemory& pack) override {
-    MessageEngine::all_reduce(call, copy_of({{pack.own, pack.bytes()}, nullptr}), pack.own);
+    Engine::all_reduce(call, copy_of({pack.own, pack.bytes()}), pack.own);
   }
 
   // Frees kernels that wait for a member that is gone.
@@ -98,11 +96,6 @@ class NcclEngine : public MessageEngine {
   }
 
  private:
-  struct Numbering {
-    int dtype;
-    int op;
-  };
-
   bool is_for_nccl(const Call& call) const {
     return group_.size() > 1 && (call.on_gpu || memory_ == NcclMemory::Any);
   }
@@ -115,8 +108,8 @@ class NcclEngine : public MessageEngine {
     return found;
   }
 
-  // NCCL's numbers for what is reduced, once all members are there.
-  Numbering meet_to_reduce(const Call& call) {
+  // NCCL's numbers for the dtype and the operation, once all members are there.
+  std::pair<int, int> meet_to_reduce(const Call& call) {
     const auto dtype = nccl_dtype(call.dtype == kBool ? kUInt8 : call.dtype);
     const bool averages = call.op == ReduceOp::Mean && is_floating(call.dtype);
     const auto op = averages ? std::optional<int>(kAverage) : nccl_op(call.op);
@@ -124,16 +117,15 @@ class NcclEngine : public MessageEngine {
       raise(Code::InvalidArgument, "[{}] NCCL has no {} of {}; cast the values before",
             internal::name_of(call.kind), to_string(call.op), to_string(call.dtype));
     }
-    MessageEngine::barrier(call);
+    Engine::barrier(call);
     return {*dtype, *op};
   }
 
   std::vector<size_t> gather_sizes(const Call& call, size_t own) {
-    const FreshBuffer mine(sizeof(own));
-    std::memcpy(mine.data, &own, sizeof(own));
+    const Buffer mine = copy_of(std::as_bytes(std::span(&own, 1)));
     Exchange exchange(group_, call);
     std::vector<size_t> sizes;
-    for (const Buffer& part : ring_all_gather(exchange, mine.buffer)) {
+    for (const Buffer& part : ring_all_gather(exchange, mine)) {
       sizes.emplace_back();
       std::memcpy(&sizes.back(), part.bytes.data(), sizeof(own));
     }

@@ -1,9 +1,8 @@
-#include "collectives/nccl_engine.h"
-
 #include <dlfcn.h>
 
 #include <cstdlib>
 
+#include "collectives/nccl_library.h"
 #include "support/expect_error.h"
 #include "support/members.h"
 

@@ -11,6 +11,7 @@
 // interface that have not changed since version 2.4.
 namespace cohort::internal {
 
+struct EngineChoice;
 struct NcclComm;  // NCCL's
 // By which members of one communicator find each other.
 struct NcclId {
@@ -49,5 +50,14 @@ const NcclLibrary* nccl_library();
 // NCCL's number for a dtype and for a reduction; nullopt where it has none.
 std::optional<int> nccl_dtype(DType dtype);
 std::optional<int> nccl_op(ReduceOp op);
+
+// Whose memory NCCL gets: that of GPUs. A stand-in on host memory takes everything.
+enum class NcclMemory { Gpu, Any };
+
+// NCCL for tensors on GPUs, one of which each member has made current; everything else goes by
+// messages, among it what members compare before NCCL's calls. Those are put on the device's
+// default stream, in whose order the kernel library's own work runs: a call returns before its
+// result is there, as kernels do. The library must stay loaded.
+EngineChoice nccl_engine(const NcclLibrary& library, NcclMemory memory = NcclMemory::Gpu);
 
 }  // namespace cohort::internal

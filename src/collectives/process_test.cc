@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "collectives/shared_segment.h"
+#include "collectives/shared_engine.h"
 #include "support/eventually.h"
 #include "support/member_processes.h"
 

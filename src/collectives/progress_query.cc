@@ -1,5 +1,3 @@
-#include "collectives/progress_query.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -7,41 +5,9 @@
 #include "base/log.h"
 #include "collectives/collective_group.h"
 
-namespace cohort::internal {
-
-uint64_t ProgressQuery::ask() {
-  const std::lock_guard lock(mutex_);
-  answers_.clear();
-  return ++asked_;
-}
-
-void ProgressQuery::answered(uint64_t question, int rank, Standing standing) {
-  const std::lock_guard lock(mutex_);
-  if (question == asked_) answers_[rank] = std::move(standing);
-}
-
-ProgressQuery::Standings ProgressQuery::answers() const {
-  const std::lock_guard lock(mutex_);
-  return answers_;
-}
-
-bool ProgressQuery::note(int asker, uint64_t question, int from) {
-  const std::lock_guard lock(mutex_);
-  Noted& last = noted_[asker];
-  if (last.question >= question) return false;
-  last = {question, from};
-  return true;
-}
-
-std::optional<int> ProgressQuery::way_back(int asker, uint64_t question) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = noted_.find(asker);
-  if (found == noted_.end() || found->second.question != question) return std::nullopt;
-  return found->second.from;
-}
-
 // How a member that has waited for long finds out which members are missing, and reports them.
 
+namespace cohort::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -72,7 +38,7 @@ steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaite
   if (!wait.has_asked) ask_all();
   wait.has_asked = true;
   if (now < due) return due;
-  const bool all_answered = progress_.answers().size() + 1 == members_.size();
+  const bool all_answered = answers().size() + 1 == members_.size();
   if (!all_answered && now < due + kGrace) return now + kLookForAnswers;
   if (now >= awaited.deadline) give_up(wait, awaited);
   report(wait, awaited);
@@ -81,45 +47,71 @@ steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaite
   return now;
 }
 
-void CollectiveGroup::ask_all() { tell_all(message(Kind::Question, rank_, progress_.ask())); }
+// Answers to earlier questions do not count any more.
+void CollectiveGroup::ask_all() {
+  uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    answers_.clear();
+    number = ++asked_;
+  }
+  tell_all(message(Kind::Question, rank_, number));
+}
+
+std::map<int, CollectiveGroup::Standing> CollectiveGroup::answers() const {
+  const std::lock_guard lock(mutex_);
+  return answers_;
+}
 
 void CollectiveGroup::answer_question(int from, MessageReader& reader) {
   int asker = 0;
   uint64_t question = 0;
   reader(at_most(asker, size() - 1), question);
-  if (asker == rank_ || !progress_.note(asker, question, from)) return;
+  if (asker == rank_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    Question& last = questions_[asker];
+    if (last.number >= question) return;  // it has come on another way
+    last = {question, from};
+  }
   tell_all(message(Kind::Question, asker, question), from);
   Message answer = message(Kind::Answer, asker, question, rank_, log_.begun(), log_.activity());
-  (void)capture_status(
-      [&] { links_->send(members_[static_cast<size_t>(from)], std::move(answer)); });
+  (void)capture_status([&] { links_->send(member(from), std::move(answer)); });
 }
 
 void CollectiveGroup::pass_answer_on(MessageReader& reader) {
   int asker = 0;
   uint64_t question = 0;
   int who = 0;
-  ProgressQuery::Standing standing;
+  Standing standing;
   reader(at_most(asker, size() - 1), question, at_most(who, size() - 1), standing.begun,
          standing.activity);
-  if (asker == rank_) return progress_.answered(question, who, std::move(standing));
-  const auto to = progress_.way_back(asker, question);
-  if (!to) return;
+  int to = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (asker == rank_) {
+      if (question == asked_) answers_[who] = std::move(standing);
+      return;
+    }
+    const auto found = questions_.find(asker);
+    if (found == questions_.end() || found->second.number != question) return;  // a newer one
+    to = found->second.from;
+  }
   Message answer = message(Kind::Answer, asker, question, who, standing.begun, standing.activity);
-  (void)capture_status(
-      [&] { links_->send(members_[static_cast<size_t>(*to)], std::move(answer)); });
+  (void)capture_status([&] { links_->send(member(to), std::move(answer)); });
 }
 
 // The members that have not begun the call or do not answer; if there are none, the awaited member.
 std::vector<CollectiveGroup::Missing> CollectiveGroup::find_missing(const Awaited& awaited) const {
-  const ProgressQuery::Standings answers = progress_.answers();
+  const std::map<int, Standing> all = answers();
   const auto activity = [&](int rank) {
-    const auto found = answers.find(rank);
-    return found != answers.end() ? found->second.activity : "it does not answer";
+    const auto found = all.find(rank);
+    return found != all.end() ? found->second.activity : "it does not answer";
   };
   std::vector<Missing> missing;
   for (int rank = 0; awaited.call != nullptr && rank < size(); ++rank) {
-    const auto found = answers.find(rank);
-    const bool has_come = found != answers.end() && found->second.begun > awaited.call->number;
+    const auto found = all.find(rank);
+    const bool has_come = found != all.end() && found->second.begun > awaited.call->number;
     if (rank != rank_ && !has_come) missing.push_back({rank, activity(rank)});
   }
   if (missing.empty() && awaited.from >= 0) {

@@ -1,18 +1,14 @@
-#include "collectives/shared_segment.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "base/system_error.h"
-#include "collectives/algorithms.h"
+#include "collectives/shared_engine.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -81,17 +77,6 @@ namespace {
 // Steps beside those of the algorithms.
 constexpr uint64_t kSocketStep = uint64_t{1} << 61;
 constexpr uint64_t kPassedStep = kSocketStep + 1;
-constexpr size_t kNonceBytes = 32;
-
-std::string random_text() {
-  return fmt::format("{:016x}{:016x}", random_number(), random_number());
-}
-
-Buffer to_buffer(const std::string& text) {
-  const FreshBuffer bytes(text.size());
-  std::memcpy(bytes.data, text.data(), text.size());
-  return bytes.buffer;
-}
 
 // `address` is a nonce and the name of a socket.
 void pass_descriptor(const Buffer& address, const SharedSegment& segment) {
@@ -139,18 +124,18 @@ std::shared_ptr<SharedSegment> receive_and_map(Exchange& exchange, size_t bytes)
   const std::string name = "cohort-" + random_text();
   FileDescriptor listener;
   const Status status = capture_status([&] { listener = listen_unix(name); });
-  exchange.send(0, kSocketStep, to_buffer(nonce + name));
+  const std::string address = nonce + name;
+  exchange.send(0, kSocketStep, copy_of(std::as_bytes(std::span(address))));
   exchange.receive_any(0, kPassedStep);
   throw_if_error(status);
   return SharedSegment::map(take_descriptor(listener, nonce), bytes);
 }
 
 bool all_agree(Exchange& exchange, bool own) {
-  const FreshBuffer vote(1);
-  vote.data[0] = std::byte{own};
+  const std::byte vote{own};
   std::byte result{};
-  doubling_all_reduce(exchange, {.op = ReduceOp::Min, .dtype = kUInt8, .values = vote.buffer},
-                      &result);
+  doubling_all_reduce(
+      exchange, {.op = ReduceOp::Min, .dtype = kUInt8, .values = copy_of({&vote, 1})}, &result);
   return result == std::byte{1};
 }
 

@@ -1,5 +1,3 @@
-#include "collectives/shared_segment.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -7,7 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
-
+#include "collectives/shared_engine.h"
 #include "support/expect_error.h"
 
 namespace {

@@ -39,9 +39,8 @@ Communicator Communicator::split(int colour, int key, const CollectiveOptions& o
   std::vector<std::array<int32_t, 2>> all(static_cast<size_t>(group.size()));
   const std::array<int32_t, 2> own{colour, key};
   group.run(call, [&] {
-    const auto* bytes = reinterpret_cast<const std::byte*>(own.data());
-    const auto held = std::make_shared<std::vector<std::byte>>(bytes, bytes + sizeof(own));
-    group.engine().all_gather(call, {*held, held}, [&](std::span<const size_t>) {
+    const internal::Buffer sent = internal::copy_of(std::as_bytes(std::span(own)));
+    group.engine().all_gather(call, sent, [&](std::span<const size_t>) {
       return reinterpret_cast<std::byte*>(all.data());
     });
   });
@@ -105,5 +104,23 @@ std::vector<Communicator> make_local_group(int size) {
   for (const Status& status : statuses) throw_if_error(status);
   return group;
 }
+
+namespace internal {
+
+WorkerCommunicator::WorkerCommunicator(const WorkerList& workers, const Options& options)
+    : membership_(workers, options.start) {
+  const std::shared_ptr<Links> links = Links::open(membership_.group());
+  // Before the first meeting: a worker that is lost there would cost the others the time limit.
+  membership_.watch(options.silence_limit,
+                    [links](int rank, const Status& why) { links->lost(rank, why); });
+  communicator_ = make_communicator(links, {.meeting_time = options.start.timeout});
+}
+
+WorkerCommunicator::~WorkerCommunicator() {
+  membership_.end_watch();
+  communicator_.close();
+}
+
+}  // namespace internal
 
 }  // namespace cohort

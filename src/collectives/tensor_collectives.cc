@@ -1,5 +1,6 @@
 #include "collectives/tensor_collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -29,9 +30,11 @@ void check_dtype(CallKind kind, ReduceOp op, DType dtype) {
   }
 }
 
+int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
+
 Buffer buffer_of(const Tensor& value) {
-  const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
-  return {{element_bytes(value), bytes}, TensorAccess::shared(value)};
+  return {{element_bytes(value), static_cast<size_t>(bytes_of(value))},
+          TensorAccess::shared(value)};
 }
 
 bool is_on_gpu(const Tensor& value) {
@@ -57,8 +60,6 @@ void run(CollectiveGroup& group, Call& call, const Body& body) {
   group.run(call, std::ref(bound));
 }
 
-Shape with_rows(const Shape& shape, int64_t rows) { return shape.with(0, rows); }
-
 void check_rows(CallKind kind, const Tensor& value) {
   if (value.rank() > 0) return;
   raise(Code::InvalidArgument, "[{}] takes tensors with a first dimension, not scalars",
@@ -73,9 +74,7 @@ int64_t row_bytes(const Tensor& value) {
 std::vector<Buffer> to_buffers(const Tensor& value) {
   Message message;
   MessageWriter{message}(value);
-  const FreshBuffer header(message.header.size());
-  std::memcpy(header.data, message.header.data(), message.header.size());
-  std::vector<Buffer> buffers{header.buffer};
+  std::vector<Buffer> buffers{copy_of(std::as_bytes(std::span(message.header)))};
   buffers.insert(buffers.end(), message.payloads.begin(), message.payloads.end());
   return buffers;
 }
@@ -92,6 +91,31 @@ Tensor to_tensor(std::vector<Buffer> buffers) {
 
 }  // namespace
 
+WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
+  const Device* const device = &value_device();
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const WritableTensor& one) {
+    const TensorBody& known = body(one.tensor);
+    return known.dtype == dtype && known.device == device && known.shape == shape &&
+           is_held_here_only(one.tensor, 1);
+  });
+  if (found != kept_.rend()) {
+    std::rotate(found.base() - 1, found.base(), kept_.end());
+    return kept_.back();
+  }
+  const int64_t bytes = shape.num_elements() * size_of(dtype);
+  if (bytes > kMaxBytes) return allocate_tensor(dtype, shape);
+  make_room(bytes);
+  kept_bytes_ += bytes;
+  return kept_.emplace_back(allocate_tensor(dtype, shape));
+}
+
+void ResultMemory::make_room(int64_t bytes) {
+  while (kept_.size() == kMaxKept || (!kept_.empty() && kept_bytes_ + bytes > kMaxBytes)) {
+    kept_bytes_ -= bytes_of(kept_.front().tensor);
+    kept_.erase(kept_.begin());
+  }
+}
+
 Call dense_call(CallKind kind, ReduceOp op, const Tensor& value) {
   const TensorBody& known = body(value);
   check_dtype(kind, op, known.dtype);
@@ -107,7 +131,7 @@ Call gather_call(const Tensor& value) {
   check_rows(CallKind::AllGather, value);
   return {.kind = CallKind::AllGather,
           .dtype = value.dtype(),
-          .shape = with_rows(value.shape(), Shape::kUnknownDim),
+          .shape = value.shape().with(0, Shape::kUnknownDim),
           .on_gpu = row_bytes(value) > 0 && is_on_gpu(value)};
 }
 
@@ -177,13 +201,13 @@ Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
 Tensor gather_empty_rows(CollectiveGroup& group, Call& call, const Tensor& value) {
   std::vector<int64_t> rows(static_cast<size_t>(group.size()));
   const int64_t own = value.shape()[0];
-  const Buffer sent = copy_of({std::as_bytes(std::span(&own, 1)), nullptr});
+  const Buffer sent = copy_of(std::as_bytes(std::span(&own, 1)));
   const auto allocate = [&](std::span<const size_t>) {
     return reinterpret_cast<std::byte*>(rows.data());
   };
   run(group, call, [&](Engine& engine) { engine.all_gather(call, sent, std::ref(allocate)); });
   const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  return allocate_tensor(call.dtype, with_rows(value.shape(), all)).tensor;
+  return allocate_tensor(call.dtype, value.shape().with(0, all)).tensor;
 }
 
 Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
@@ -193,7 +217,7 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   const auto allocate = [&](std::span<const size_t> sizes) {
     int64_t bytes = 0;
     for (const size_t size : sizes) bytes += static_cast<int64_t>(size);
-    result = allocate_tensor(call.dtype, with_rows(value.shape(), bytes / each));
+    result = allocate_tensor(call.dtype, value.shape().with(0, bytes / each));
     return result.data;
   };
   run(group, call,
@@ -204,7 +228,7 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
 Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   WritableTensor result;
   run(group, call, [&](Engine& engine) {
-    const Shape part = with_rows(call.shape, call.shape[0] / group.size());
+    const Shape part = call.shape.with(0, call.shape[0] / group.size());
     result = allocate_tensor(reduced_dtype(call.op, call.dtype), part);
     engine.reduce_scatter(call, buffer_of(value), result.data);
   });
@@ -228,8 +252,6 @@ namespace {
 
 // Tensors travel together until they have this many bytes.
 constexpr int64_t kPackBytes = int64_t{4} << 20;
-
-int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
 
 std::string describe(const std::vector<Tensor>& values, const std::vector<size_t>& pack) {
   std::vector<Shape> shapes;
@@ -269,10 +291,8 @@ std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Te
       for (size_t& position : pack) position = places[position];
       const bool is_alone = pack.size() == 1;
       const Tensor whole = is_alone ? values[pack[0]] : joined(values, pack);
-      Call call = dense_call(CallKind::AllReduce, op, whole);
+      Call call = next_call(group, dense_call(CallKind::AllReduce, op, whole), deadline);
       if (!is_alone) call.detail = describe(values, pack);
-      call.number = group.next_number();
-      call.deadline = deadline;
       const Tensor reduced = all_reduce_dense(group, call, whole);
       int64_t at = 0;
       for (const size_t i : pack) {
@@ -288,10 +308,8 @@ namespace {
 
 Tensor gather(CollectiveGroup& group, const Tensor& own, const std::string& detail,
               Deadline deadline) {
-  Call call = gather_call(own);
+  Call call = next_call(group, gather_call(own), deadline);
   call.detail = detail;
-  call.number = group.next_number();
-  call.deadline = deadline;
   return gather_dense(group, call, own);
 }
 

@@ -2,7 +2,6 @@
 
 #include "collectives/arithmetic.h"
 #include "collectives/engine.h"
-#include "collectives/message_engine.h"
 #include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
@@ -16,10 +15,10 @@ const Ranks& host_of(int rank, const std::vector<Ranks>& hosts) {
   });
 }
 
-class TwoLevelEngine : public MessageEngine {
+class TwoLevelEngine : public Engine {
  public:
   TwoLevelEngine(CollectiveGroup& group, const std::vector<Ranks>& hosts)
-      : MessageEngine(group, Distance::Network) {
+      : Engine(group, Distance::Network) {
     const Ranks& own = host_of(group.rank(), hosts);
     inside_ = open("in one host", own);
     Ranks firsts;
@@ -29,7 +28,7 @@ class TwoLevelEngine : public MessageEngine {
 
   std::string_view kind() const override { return "two-level"; }
 
-  using MessageEngine::all_reduce;
+  using Engine::all_reduce;
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
     const bool is_mean = call.op == ReduceOp::Mean;
     const size_t bytes = values.bytes.size();
@@ -41,11 +40,11 @@ class TwoLevelEngine : public MessageEngine {
     run(*inside_, part, CallKind::Reduce,
         [&](Engine& engine, const Call& inner) { engine.reduce(inner, values, sums.data); });
     if (between_) {
-      const Buffer own = copy_of(sums.buffer);
+      const Buffer own = copy_of(sums.buffer.bytes);
       run(*between_, part, CallKind::AllReduce,
           [&](Engine& engine, const Call& inner) { engine.all_reduce(inner, own, totals); });
     }
-    const Buffer total = between_ ? copy_of({{totals, bytes}, nullptr}) : sums.buffer;
+    const Buffer total = between_ ? copy_of({totals, bytes}) : sums.buffer;
     run(*inside_, part, CallKind::Broadcast,
         [&](Engine& engine, const Call& inner) { engine.broadcast(inner, total, totals); });
     if (is_mean) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace cohort::internal {
 

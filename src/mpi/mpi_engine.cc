@@ -9,8 +9,7 @@
 
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
-#include "collectives/message_engine.h"
-#include "collectives/shared_board.h"
+#include "collectives/engine.h"
 #include "mpi/mpi_world.h"
 
 namespace cohort::internal {
@@ -66,10 +65,10 @@ bool can_reduce(const Numbers& numbers) {
   return mpi_dtype(numbers.dtype) && !(loses_nan && is_floating(numbers.dtype));
 }
 
-class MpiEngine : public MessageEngine {
+class MpiEngine : public Engine {
  public:
   explicit MpiEngine(CollectiveGroup& group)
-      : MessageEngine(group, Distance::Network), world_(MpiWorld::of_process()) {
+      : Engine(group, Distance::Network), world_(MpiWorld::of_process()) {
     MPI_Group world = MPI_GROUP_NULL;
     MPI_Group members = MPI_GROUP_NULL;
     const std::vector<int>& numbers = group.members();
@@ -105,7 +104,7 @@ class MpiEngine : public MessageEngine {
     meet(call);
     const std::vector<uint64_t> sizes = gather_sizes(call, own.bytes.size());
     const uint64_t total = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-    if (total > INT_MAX) return MessageEngine::all_gather(call, own, allocate);
+    if (total > INT_MAX) return Engine::all_gather(call, own, allocate);
     std::vector<int> counts(sizes.begin(), sizes.end());
     std::vector<int> places(sizes.size(), 0);
     std::partial_sum(counts.begin(), counts.end() - 1, places.begin() + 1);
@@ -119,7 +118,7 @@ class MpiEngine : public MessageEngine {
   void barrier(const Call& call) override { meet(call); }
 
   void all_reduce(const Call& call, PackMemory& pack) override {
-    MessageEngine::all_reduce(call, {{pack.own, pack.bytes()}, nullptr}, pack.own);
+    Engine::all_reduce(call, {{pack.own, pack.bytes()}, nullptr}, pack.own);
   }
 
  protected:
@@ -127,8 +126,8 @@ class MpiEngine : public MessageEngine {
     if (!can_reduce(numbers)) {
       // A pack's own values are where the result goes.
       Numbers apart = numbers;
-      apart.values = copy_of(numbers.values);
-      return MessageEngine::combine_all(call, apart, out);
+      apart.values = copy_of(numbers.values.bytes);
+      return Engine::combine_all(call, apart, out);
     }
     meet(call);
     for_each_part(numbers, [&](size_t at, int count) {
@@ -141,7 +140,7 @@ class MpiEngine : public MessageEngine {
   }
 
   void combine_on_root(const Call& call, const Numbers& numbers, std::byte* out) override {
-    if (!can_reduce(numbers)) return MessageEngine::combine_on_root(call, numbers, out);
+    if (!can_reduce(numbers)) return Engine::combine_on_root(call, numbers, out);
     meet(call);
     for_each_part(numbers, [&](size_t at, int count) {
       run(call, "MPI_Ireduce", [&](MPI_Request* request) {
@@ -155,7 +154,7 @@ class MpiEngine : public MessageEngine {
   void combine_parts(const Call& call, const Numbers& numbers, std::byte* out) override {
     const size_t each = static_cast<size_t>(numbers.count()) / static_cast<size_t>(group_.size());
     if (!can_reduce(numbers) || each > kMaxElements) {
-      return MessageEngine::combine_parts(call, numbers, out);
+      return Engine::combine_parts(call, numbers, out);
     }
     meet(call);
     run(call, "MPI_Ireduce_scatter_block", [&](MPI_Request* request) {

@@ -49,36 +49,30 @@ void Pump::note_handled() {
   if (guests_ > 0) changed_.notify_all();
 }
 
-Pump::Outcome Pump::handle_next(Deadline deadline) {
+Pump::Event Pump::handle_next(Deadline deadline) {
   void* tag = nullptr;
   bool ok = false;
-  switch (queue_->AsyncNext(&tag, &ok, to_grpc_time(deadline))) {
-    case grpc::CompletionQueue::SHUTDOWN:
-      return Outcome::Ended;
-    case grpc::CompletionQueue::TIMEOUT:
-      return Outcome::TimedOut;
-    case grpc::CompletionQueue::GOT_EVENT:
-      break;
-  }
+  const Event event = queue_->AsyncNext(&tag, &ok, to_grpc_time(deadline));
+  if (event != Event::GOT_EVENT) return event;
   take_over(tag);
   const std::unique_ptr<Done> done(static_cast<Done*>(tag));
   (*done)(ok);
-  return Outcome::Handled;
+  return event;
 }
 
 // Called and left with the lock, while no other thread polls.
 void Pump::poll_here(Lock& lock, const std::function<bool()>& done, Deadline deadline) {
   poller_ = std::this_thread::get_id();
   lock.unlock();
-  Outcome outcome = Outcome::Handled;
-  while (outcome == Outcome::Handled) {
-    outcome = handle_next(deadline);
-    if (outcome == Outcome::Handled) note_handled();
+  Event event = Event::GOT_EVENT;
+  while (event == Event::GOT_EVENT) {
+    event = handle_next(deadline);
+    if (event == Event::GOT_EVENT) note_handled();
     if (done()) break;
   }
   lock.lock();
   poller_ = std::thread::id();
-  if (outcome == Outcome::Ended) {
+  if (event == Event::SHUTDOWN) {
     ended_ = true;
     background_.notify_all();
   }
@@ -89,7 +83,7 @@ bool Pump::poll_until(const std::function<bool()>& done, Deadline deadline) {
   if (done()) return true;
   if (is_polling_here()) {  // inside a `done` function
     while (!done()) {
-      if (handle_next(deadline) != Outcome::Handled) return done();
+      if (handle_next(deadline) != Event::GOT_EVENT) return done();
       note_handled();
     }
     return true;

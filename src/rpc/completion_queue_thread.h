@@ -61,8 +61,8 @@ class Pump {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  enum class Outcome { Handled, TimedOut, Ended };
-  Outcome handle_next(Deadline deadline);
+  using Event = grpc::CompletionQueue::NextStatus;
+  Event handle_next(Deadline deadline);
   void poll_here(Lock& lock, const std::function<bool()>& done, Deadline deadline);
   void run_background();
   void wait_for_turn(Lock& lock);

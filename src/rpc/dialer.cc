@@ -4,10 +4,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "rpc/byte_buffers.h"
-#include "rpc/certificates.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/wire_names.h"
 
 namespace cohort::internal {
 namespace {
@@ -53,19 +50,6 @@ grpc::Status Dialer::finish(ClientCall& call) {
   return call.outcome();
 }
 
-void Dialer::check_answer(const Answered& answered) const {
-  const std::string& name = answered.from.peer.name;
-  if (credentials_.has_certificates()) {
-    const auto names = peer_certificate_names(*answered.call->context().auth_context());
-    if (!may_be_called(name, names)) {
-      raise(Code::PermissionDenied,
-            "[Connect] who answers says that it is {}, and its certificate is for [{}]", name,
-            fmt::join(names, ", "));
-    }
-  }
-  check_handshake(answered.from, self_);
-}
-
 std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Deadline deadline,
                                                  const std::string& handshake,
                                                  CallFailure& failure) {
@@ -84,7 +68,11 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
         result.from =
             decode_handshake({answer->second.data(), answer->second.size()},
                              fmt::format("{} (which calls {})", self_.peer.name, address));
-        check_answer(result);
+        if (credentials_.has_certificates()) {
+          const std::string& name = result.from.peer.name;
+          check_peer_certificate(*call->context().auth_context(), name, "who answers");
+        }
+        check_handshake(result.from, self_);
       });
       if (problem.ok()) return result;
       call->cancel();
@@ -99,10 +87,6 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
 
 void Dialer::check_stopped() const {
   if (stopping_) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
-}
-
-void Dialer::pause(Deadline until) {
-  pump_->poll_until([this] { return stopping_.load(); }, until);
 }
 
 Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uint64_t generation) {
@@ -136,7 +120,7 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uin
       log_warning("[Connect] still trying to reach {}: {}", address,
                   last_reason.value_or(failure.status).message);
     }
-    pause(steady_clock::now() + next_pause);
+    pump_->poll_until([this] { return stopping_.load(); }, steady_clock::now() + next_pause);
     next_pause = std::min(next_pause * 2, kLongestPause);
   }
 }

@@ -40,9 +40,7 @@ class Dialer {
   bool run(ClientCall& call, const std::function<void(void* tag)>& begin, Deadline deadline);
   std::optional<Answered> try_once(const std::string& address, Deadline deadline,
                                    const std::string& handshake, CallFailure& failure);
-  void check_answer(const Answered& answered) const;
   grpc::Status finish(ClientCall& call);
-  void pause(Deadline until);
   void check_stopped() const;
 
   const std::shared_ptr<Pump> pump_;

@@ -2,7 +2,6 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
-#include "rpc/byte_buffers.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
 
@@ -49,7 +48,7 @@ void GrpcStream::announce() {
 
 // After the end everything is read and forgotten, because only reading notices the end of the call.
 bool GrpcStream::wants_more() const {
-  if (end_to_reader_) return true;
+  if (end_) return true;
   return incoming_.size() < kMaxWaitingMessages && incoming_bytes_ < kMaxWaitingBytes;
 }
 
@@ -73,8 +72,7 @@ void GrpcStream::on_read(bool ok) {
     } else {
       sent_all_ = true;
       // finish() says more on the caller's side.
-      if (call_->finishes_alone())
-        end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
+      if (call_->finishes_alone()) end(lock, lost_connection(peer_, {}));
       finish_if_due(lock);
       release_if_over(lock);
     }
@@ -95,15 +93,14 @@ void GrpcStream::on_chunk(grpc::ByteBuffer& chunk) {
 
 void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
   Lock lock(mutex_);
-  if (arrived.message && !end_to_reader_) {
+  if (arrived.message && !end_) {
     incoming_bytes_ += size_of(*arrived.message);
     incoming_.push_back(std::move(*arrived.message));
     news_ = true;
     notify_listener(lock);
   }
   if (arrived.closed) {
-    const Status why = closed_by_peer(*arrived.closed, peer_);
-    end(lock, why, why);
+    end(lock, closed_by_peer(*arrived.closed, peer_));
     sent_all_ = true;
     finish_if_due(lock);
     if (call_ && !closing_limit_) limit_closing_time(lock);
@@ -112,7 +109,7 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
 
 void GrpcStream::on_malformed(const Status& problem) {
   Lock lock(mutex_);
-  end(lock, problem, problem);
+  end(lock, problem);
   send_end(lock, problem);
 }
 
@@ -121,17 +118,15 @@ std::optional<Message> GrpcStream::take() {
   if (incoming_.empty()) return std::nullopt;
   Message message = std::move(incoming_.front());
   incoming_.pop_front();
-  const size_t bytes = size_of(message);
-  incoming_bytes_ -= bytes;
-  traffic_.received(bytes);
-  news_ = !incoming_.empty() || end_to_reader_;
+  incoming_bytes_ -= size_of(message);
+  news_ = !incoming_.empty() || end_;
   if (call_) read_next(lock);
   return message;
 }
 
 std::optional<Status> GrpcStream::ended() {
   const std::lock_guard lock(mutex_);
-  return incoming_.empty() ? end_to_reader_ : std::nullopt;
+  return incoming_.empty() ? end_ : std::nullopt;
 }
 
 void GrpcStream::wait(Reader, Deadline deadline) {
@@ -178,15 +173,14 @@ void GrpcStream::send(Message message, WhenFull when_full) {
   const size_t bytes = size_of(message);
   MessageCutter cutter(std::move(message));
   Lock lock(mutex_);
-  const auto may_go = [&] { return end_to_sender_ || has_room(bytes); };
+  const auto may_go = [&] { return end_ || has_room(bytes); };
   if (when_full == WhenFull::Wait && !may_go()) {
     pump_->keep_polled();
     room_.wait(lock, may_go);
   }
-  if (end_to_sender_) throw_if_error(*end_to_sender_);
+  if (end_) throw_if_error(*end_);
   outgoing_.push_back({std::move(cutter), bytes});
   outgoing_bytes_ += bytes;
-  traffic_.sent(bytes);
   write_next(lock);
   if (!outgoing_.empty()) pump_->keep_polled();
 }
@@ -233,10 +227,9 @@ void GrpcStream::on_written(bool ok, size_t bytes) {
   release_if_over(lock);
 }
 
-void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sender) {
-  if (end_to_reader_) return;
-  end_to_reader_ = to_reader;
-  end_to_sender_ = to_sender;
+void GrpcStream::end(Lock& lock, const Status& why) {
+  if (end_) return;
+  end_ = why;
   news_ = true;
   room_.notify_all();
   if (call_) read_next(lock);
@@ -274,11 +267,10 @@ void GrpcStream::on_closing_limit() {
 
 void GrpcStream::close(const Status& why) {
   Lock lock(mutex_);
-  if (end_to_reader_) return;
+  if (end_) return;
   incoming_.clear();
   incoming_bytes_ = 0;
-  const Status here = closed_here(why, peer_);
-  end(lock, here, here);
+  end(lock, closed_here(why, peer_));
   send_end(lock, why);
 }
 
@@ -292,8 +284,7 @@ void GrpcStream::finish_if_due(Lock&) {
 void GrpcStream::on_finished() {
   Lock lock(mutex_);
   finished_ = true;
-  const Status why = lost_connection(peer_, call_->outcome());
-  end(lock, why, why);
+  end(lock, lost_connection(peer_, call_->outcome()));
   release_if_over(lock);
 }
 
@@ -323,7 +314,13 @@ void GrpcConnection::start(Events events) {
 void GrpcConnection::send(Message message) {
   // The thread that polls must not wait: no other thread reads meanwhile.
   const bool polls = stream_->pump().is_polling_here();
-  stream_->send(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
+  write(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
+}
+
+void GrpcConnection::write(Message message, WhenFull when_full) {
+  const size_t bytes = size_of(message);
+  stream_->send(std::move(message), when_full);
+  delivery_.sent(bytes);
 }
 
 }  // namespace cohort::internal

@@ -7,7 +7,6 @@
 #include "rpc/completion_queue_thread.h"
 #include "rpc/message_chunks.h"
 #include "rpc/stream_call.h"
-#include "transport/connection_state.h"
 #include "transport/delivery.h"
 
 namespace cohort::internal {
@@ -30,7 +29,6 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void close(const Status& why);
 
   const Peer& peer() const { return peer_; }
-  Traffic traffic() const { return traffic_.read(); }
   Pump& pump() const { return *pump_; }
 
   std::optional<Message> take() override;
@@ -54,7 +52,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void on_written(bool ok, size_t bytes);
   void finish_if_due(Lock& lock);
   void on_finished();
-  void end(Lock& lock, const Status& to_reader, const Status& to_sender);
+  void end(Lock& lock, const Status& why);
   void notify_listener(Lock& lock);
   void send_end(Lock& lock, const Status& why);
   void limit_closing_time(Lock& lock);
@@ -66,7 +64,6 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   const std::shared_ptr<Pump> pump_;
   const Peer self_;
   const Peer peer_;
-  TrafficCounter traffic_;
   std::atomic<bool> news_ = false;  // take() or ended() has something
   std::atomic<bool> woken_ = false;
   MessageAssembler assembler_;  // one chunk at a time is read
@@ -85,8 +82,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   std::deque<Outgoing> outgoing_;
   size_t outgoing_bytes_ = 0;
   std::optional<Buffer> last_chunk_;  // the end, to be sent after the messages
-  std::optional<Status> end_to_reader_;
-  std::optional<Status> end_to_sender_;
+  std::optional<Status> end_;
   bool attended_ = false;
   bool reading_ = false;
   bool read_all_ = false;  // nothing follows from the other side
@@ -105,7 +101,7 @@ class GrpcConnection : public Connection {
 
   void start(Events events) override;
   void send(Message message) override;
-  void post(Message message) override { stream_->send(std::move(message), WhenFull::Grow); }
+  void post(Message message) override { write(std::move(message), WhenFull::Grow); }
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override {
     return delivery_.deliver_until(done, deadline);
   }
@@ -113,9 +109,11 @@ class GrpcConnection : public Connection {
   void close(const Status& why) override { stream_->close(why); }
   const Peer& peer() const override { return stream_->peer(); }
   std::string_view kind() const override { return "grpc"; }
-  Traffic traffic() const override { return stream_->traffic(); }
+  Traffic traffic() const override { return delivery_.traffic(); }
 
  private:
+  void write(Message message, WhenFull when_full);
+
   const std::shared_ptr<GrpcStream> stream_;
   Delivery delivery_;
 };

@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "base/thread.h"
+#include "rpc/certificates.h"
 #include "rpc/message_chunks.h"
 #include "topology/address.h"
 
@@ -212,6 +213,14 @@ std::vector<std::string> peer_certificate_names(const grpc::AuthContext& context
     names.emplace_back(name.data(), name.size());
   }
   return names;
+}
+
+void check_peer_certificate(const grpc::AuthContext& context, const std::string& name,
+                            std::string_view who) {
+  const std::vector<std::string> names = peer_certificate_names(context);
+  if (may_be_called(name, names)) return;
+  raise(Code::PermissionDenied, "[Connect] {} says that it is {}, and its certificate is for [{}]",
+        who, name, fmt::join(names, ", "));
 }
 
 void quiet_grpc() {

@@ -21,6 +21,15 @@ inline gpr_timespec to_grpc_time(Deadline deadline) {
           .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
+// Ends a queue that nothing waits for, without its last events.
+inline void discard(grpc::CompletionQueue& queue) {
+  queue.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.Next(&tag, &ok)) {
+  }
+}
+
 // Throws InvalidArgument unless `address` is a host and a port to connect to, and nothing that gRPC
 // would take for another kind of address; FailedPrecondition when the token would go there in the
 // clear.
@@ -37,6 +46,9 @@ void configure(grpc::ServerBuilder& builder);
 
 // The names, of kind URI, in the certificate that the other side has shown.
 std::vector<std::string> peer_certificate_names(const grpc::AuthContext& context);
+// Throws PermissionDenied if the other side, which `who` describes, has no certificate for `name`.
+void check_peer_certificate(const grpc::AuthContext& context, const std::string& name,
+                            std::string_view who);
 
 // Sends what gRPC logs to the library's log as information: strangers on a port make gRPC complain,
 // and no user has to act. For the whole process.

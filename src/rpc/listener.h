@@ -2,14 +2,16 @@
 
 #include <grpcpp/server.h>
 
-#include "rpc/admission.h"
+#include "cohort/credentials.h"
 #include "rpc/completion_queue_thread.h"
+#include "rpc/handshake.h"
 #include "rpc/stream_call.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace cohort::internal {
 
-// A gRPC server on one port: admits callers and makes connections of their calls.
+// A gRPC server on one port: admits callers, before any other code sees them, and makes connections
+// of their calls.
 class Listener {
  public:
   struct Options {
@@ -30,7 +32,7 @@ class Listener {
     Endpoint::Accept accept = {};
     std::function<void(const Handshake& from, Handshake& answer)> fill_answer = {};
   };
-  void start(std::shared_ptr<const Admission> admission, Handlers handlers);
+  void start(Handshake self, Handlers handlers);
 
   // The port is free when stop() returns. The pump goes on.
   void stop();
@@ -38,18 +40,24 @@ class Listener {
  private:
   void request_call();
   void on_call(const std::shared_ptr<ServerCall>& call);
+  // Throws Unauthenticated if the token is missing or wrong.
+  void check_token(const grpc::ServerContext& call) const;
+  // The handshake of the caller. Throws as check_token, InvalidArgument (no handshake),
+  // PermissionDenied (certificate of another task), FailedPrecondition (other protocol or cluster).
+  Handshake admit(const grpc::ServerContext& call) const;
   void answer_handshake(const std::shared_ptr<ServerCall>& call);
   void answer_status(const std::shared_ptr<ServerCall>& call);
   void refuse(const std::shared_ptr<ServerCall>& call, const Status& why);
 
-  Options options_;
+  const Options options_;
   int port_ = 0;
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<Pump> pump_;
   const Deadline started_ = std::chrono::steady_clock::now();
-  std::shared_ptr<const Admission> admission_;
-  std::shared_ptr<const Handlers> handlers_;
+  // Set by start(), constant afterwards:
+  Handshake self_;
+  Handlers handlers_;
   std::atomic<bool> stopping_ = false;
 };
 

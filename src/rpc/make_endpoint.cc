@@ -13,15 +13,16 @@
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
 #include "rpc/listener.h"
-#include "rpc/memory_offer.h"
 #include "topology/address.h"
-#include "transport/connection_state.h"
 #include "transport/in_process.h"
+#include "transport/shared_memory.h"
 
 namespace cohort::internal {
 namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
+// How long a caller may take to take up an offer of shared memory.
+constexpr std::chrono::seconds kTimeToCome{10};
 
 std::string host_to_listen_at(const EndpointOptions& options) {
   const std::string host = parse_address(options.self.address).host;
@@ -58,6 +59,7 @@ class GrpcEndpoint : public Endpoint {
  private:
   void listen();
   void start();
+  void offer_memory(const Handshake& from, Handshake& answer);
   void take(std::shared_ptr<Connection> connection);
   bool may_go(TransportKind transport) const {
     return options_.transport == TransportKind::Nearest || options_.transport == transport;
@@ -76,7 +78,7 @@ class GrpcEndpoint : public Endpoint {
   std::shared_ptr<Pump> pump_;
   std::unique_ptr<Dialer> dialer_;
   OpenConnections connections_;
-  std::unique_ptr<MemoryOffer> memory_;
+  std::unique_ptr<SharedMemoryListener> memory_;
   std::unique_ptr<InProcessNetwork::Listener> in_process_;
   std::atomic<bool> stopped_ = false;
 };
@@ -116,15 +118,22 @@ void GrpcEndpoint::start() {
   const auto accept = [this](std::shared_ptr<Connection> connection) {
     take(std::move(connection));
   };
-  if (may_go(TransportKind::SharedMemory))
-    memory_ = std::make_unique<MemoryOffer>(options_.self, accept);
-  listener_->start(
-      std::make_shared<const Admission>(handshake(), options_.credentials),
-      {.accept = accept, .fill_answer = [this](const Handshake& from, Handshake& answer) {
-         if (memory_) memory_->add_to(answer, from);
-       }});
+  if (may_go(TransportKind::SharedMemory)) memory_ = std::make_unique<SharedMemoryListener>();
+  listener_->start(handshake(), {.accept = accept,
+                                 .fill_answer = [this](const Handshake& from, Handshake& answer) {
+                                   offer_memory(from, answer);
+                                 }});
   if (may_go(TransportKind::InProcess))
     in_process_ = network_of_process().listen(options_.self, accept);
+}
+
+// Offers shared memory to a caller that is on this host and may use it.
+void GrpcEndpoint::offer_memory(const Handshake& from, Handshake& answer) {
+  if (!memory_ || !from.shares_memory || from.peer.host != answer.peer.host) return;
+  answer.memory_socket = memory_->name();
+  answer.memory_nonce = memory_->expect(
+      options_.self, from.peer, std::chrono::steady_clock::now() + kTimeToCome,
+      [this](std::shared_ptr<Connection> connection) { take(std::move(connection)); });
 }
 
 void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
@@ -161,18 +170,23 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_by_memory(const Dialer::Answer
                                                             Deadline deadline, const Peer& self) {
   if (!may_go(TransportKind::SharedMemory)) return nullptr;
   std::shared_ptr<Connection> connection;
-  const Status problem =
-      capture_status([&] { connection = take_up_offer(answered.from, self, deadline); });
+  const Handshake& from = answered.from;
+  // Shared memory does not work between two containers that share only the kernel, for example.
+  const Status problem = capture_status([&] {
+    if (from.memory_socket.empty()) return;  // nothing was offered
+    connection =
+        connect_shared_memory(from.memory_socket, from.memory_nonce, self, from.peer, deadline);
+  });
   if (connection || options_.transport == TransportKind::SharedMemory) dialer_->leave(answered);
   if (connection) return connection;
-  const std::string& name = answered.from.peer.name;
+  const std::string& name = from.peer.name;
   if (!problem.ok()) log_info("[Connect] no shared memory with {}: {}", name, problem.to_string());
   if (options_.transport == TransportKind::SharedMemory) {
-    throw Error({.code = Code::FailedPrecondition,
-                 .message = fmt::format("[Connect] shared memory with {} at {} is not possible: {}",
-                                        name, answered.from.peer.address,
-                                        problem.ok() ? "it is on another host, or does not offer it"
-                                                     : problem.message)});
+    throw Error(
+        {.code = Code::FailedPrecondition,
+         .message = fmt::format(
+             "[Connect] shared memory with {} at {} is not possible: {}", name, from.peer.address,
+             problem.ok() ? "it is on another host, or does not offer it" : problem.message)});
   }
   return nullptr;
 }

@@ -171,9 +171,7 @@ TEST_F(Refusal, ANameThatWouldSpoilALog) {
 // A server that poses as a worker with the certificate of a ps.
 TEST_F(Refusal, AServerWithAnotherTasksCertificate) {
   Listener listener({.host = "127.0.0.1", .credentials = issue({.name = kPs})});
-  const auto admission =
-      std::make_shared<const Admission>(handshake(kWorker), issue({.name = kPs}));
-  listener.start(admission, {.accept = [this](const auto&) { ++accepted_; }});
+  listener.start(handshake(kWorker), {.accept = [this](const auto&) { ++accepted_; }});
   const std::string address = "127.0.0.1:" + std::to_string(listener.port());
   expect_refusal(Code::PermissionDenied, "who answers says that it is /job:worker/replica:0/task:0",
                  Caller(handshake(kPs), issue({.name = kPs})).outcome(address));

@@ -5,11 +5,9 @@
 #include "base/activity.h"
 #include "base/raise.h"
 #include "cohort/rpc.pb.h"
-#include "rpc/byte_buffers.h"
 #include "rpc/certificates.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/wire_names.h"
 
 namespace cohort::internal {
 namespace {
@@ -151,9 +149,7 @@ TaskStatus ask_status(const std::string& address, const Credentials& credentials
   void* tag = nullptr;
   bool ok = false;
   queue.Next(&tag, &ok);
-  queue.Shutdown();
-  while (queue.Next(&tag, &ok)) {
-  }
+  discard(queue);
   return call.answer();
 }
 

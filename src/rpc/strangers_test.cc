@@ -7,7 +7,6 @@
 
 #include "rpc/certificates.h"
 #include "rpc/make_endpoint.h"
-#include "rpc/wire_names.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "topology/address.h"

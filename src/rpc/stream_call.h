@@ -6,8 +6,40 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/message.h"
 
 namespace cohort::internal {
+
+// What the methods and the metadata of gRPC are called.
+inline constexpr char kConnectMethod[] = "/cohort.proto.Task/Connect";
+inline constexpr char kStatusMethod[] = "/cohort.proto.Health/Status";
+inline constexpr char kHandshakeKey[] = "cohort-handshake-bin";
+inline constexpr char kTokenKey[] = "cohort-token-bin";
+// The first chunk of a caller that stays with gRPC.
+inline constexpr char kReady[] = "ready";
+
+// Small pieces are copied and joined; large pieces stay where they are and are kept alive until
+// gRPC has sent them.
+grpc::ByteBuffer to_byte_buffer(std::span<const Buffer> pieces);
+grpc::ByteBuffer to_byte_buffer(std::string_view bytes);
+
+// The bytes of a received buffer, without a copy.
+class ReceivedBytes {
+ public:
+  // Takes `buffer` and leaves it empty.
+  explicit ReceivedBytes(grpc::ByteBuffer& buffer);
+  std::span<const std::span<const std::byte>> pieces() const { return pieces_; }
+  std::string to_string() const;
+
+ private:
+  std::vector<grpc::Slice> slices_;
+  std::vector<std::span<const std::byte>> pieces_;
+};
 
 // One call of gRPC that carries chunks both ways, on the side of the caller or of the server.
 // Operations end with their tag at the queue of the call; one operation of each kind at a time.

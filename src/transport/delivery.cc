@@ -1,7 +1,8 @@
 #include "transport/delivery.h"
 
+#include <fmt/format.h>
+
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "base/log.h"
@@ -10,10 +11,57 @@
 
 namespace cohort::internal {
 
+Status closed_here(const Status& why, const Peer& peer) {
+  Status status{Code::Cancelled,
+                fmt::format("[Connection] this side closed the connection to {}", peer.name)};
+  if (!why.ok()) status.cause = std::make_shared<const Status>(why);
+  return status;
+}
+
+Status closed_by_peer(const Status& why, const Peer& who_closed) {
+  Status status = why;
+  if (why.ok()) {
+    status = {Code::Cancelled,
+              fmt::format("[Connection] {} closed the connection", who_closed.name)};
+  }
+  if (status.origin.empty()) status.origin = who_closed.name;
+  return status;
+}
+
+Status dropped() {
+  return {Code::Unavailable, "[Connection] the other side let go of the connection"};
+}
+
+Status server_stopped() { return {Code::Cancelled, "[Server] the server was stopped"}; }
+
+void OpenConnections::add(const std::shared_ptr<Connection>& connection) {
+  std::optional<Status> closed;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(connections_, [](const auto& known) { return known.expired(); });
+    if (!closed_) connections_.push_back(connection);
+    closed = closed_;
+  }
+  if (closed) connection->close(*closed);
+}
+
+void OpenConnections::close_all(const Status& why) {
+  std::vector<std::weak_ptr<Connection>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending.swap(connections_);
+    if (!closed_) closed_ = why;
+  }
+  for (const auto& known : ending) {
+    if (const auto connection = known.lock()) connection->close(why);
+  }
+}
+
 struct Delivery::State {
   explicit State(std::shared_ptr<Inbox> from) : inbox(std::move(from)) {}
 
   const std::shared_ptr<Inbox> inbox;
+  TrafficCounter traffic;
   Connection::Events events;  // set by start(); then belongs to the thread whose turn it is
 
   std::mutex mutex;
@@ -50,6 +98,7 @@ void call(std::string_view event, Body&& body) {
 // Called by the thread that has the turn. Returns false when the inbox had nothing.
 bool Delivery::State::deliver_next() {
   if (auto message = inbox->take()) {
+    traffic.received(size_of(*message));
     call("received", [&] { events.received(std::move(*message)); });
     note_delivered();
     return true;
@@ -176,6 +225,9 @@ void Delivery::wake() {
   state_->changed.notify_all();
   state_->inbox->wake(Inbox::Reader::Foreground);
 }
+
+void Delivery::sent(size_t bytes) { state_->traffic.sent(bytes); }
+Traffic Delivery::traffic() const { return state_->traffic.read(); }
 
 bool Delivery::is_delivering_here() const {
   const std::lock_guard lock(state_->mutex);

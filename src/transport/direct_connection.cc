@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "transport/connection_state.h"
+#include "transport/delivery.h"
 
 namespace cohort::internal {
 namespace {

@@ -5,7 +5,6 @@
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "base/waiting.h"
-#include "transport/connection_state.h"
 #include "transport/direct_connection.h"
 
 namespace cohort::internal {
@@ -100,7 +99,7 @@ class InProcessConnection : public Connection {
         delivery_("in-process", in) {}
   ~InProcessConnection() override { InProcessConnection::close(dropped()); }
 
-  void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
+  void start(Events events) override { delivery_.start(std::move(events)); }
 
   void send(Message message) override { push(std::move(message), delivery_.when_full()); }
   void post(Message message) override { push(std::move(message), WhenFull::Grow); }
@@ -119,21 +118,20 @@ class InProcessConnection : public Connection {
 
   const Peer& peer() const override { return peer_; }
   std::string_view kind() const override { return "in-process"; }
-  Traffic traffic() const override { return traffic_.read(); }
+  Traffic traffic() const override { return delivery_.traffic(); }
 
  private:
   void push(Message message, WhenFull when_full) {
     check_no_mutex_held("sends");
     const size_t bytes = size_of(message);
     out_->push(std::move(message), when_full);
-    traffic_.sent(bytes);
+    delivery_.sent(bytes);
   }
 
   const Peer self_;
   const Peer peer_;
   const std::shared_ptr<MessageQueue> in_;
   const std::shared_ptr<MessageQueue> out_;
-  TrafficCounter traffic_;
   Delivery delivery_;  // last: its destructor waits for the events, which use the other members
 };
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "transport/connection.h"
 #include "transport/delivery.h"
-#include "transport/endpoint.h"
 
 namespace cohort::internal {
 

@@ -4,8 +4,6 @@
 
 #include "base/mutex.h"
 #include "base/waiting.h"
-#include "transport/connection_state.h"
-#include "transport/delivery.h"
 
 namespace cohort::internal {
 namespace {
@@ -22,10 +20,9 @@ Buffer copy_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SharedSide::SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<PeerSignals> sockets,
-                       int outgoing, Peer self, Peer peer)
-    : mapping(std::move(memory)),
-      signals(std::move(sockets)),
+SharedSide::SharedSide(SharedParts parts, int outgoing, Peer self, Peer peer)
+    : mapping(std::move(parts.mapping)),
+      signals(std::move(parts.signals)),
       in(mapping->direction(1 - outgoing)),
       end(std::move(self), std::move(peer), in, mapping->direction(outgoing), *signals),
       outbox(mapping->direction(outgoing), mapping->arena(outgoing), *signals, end),
@@ -62,7 +59,7 @@ std::optional<Message> SharedInbox::message_of(const SharedRecord& record) {
     case SharedRecord::Whole:
       return open_whole(record);
     case SharedRecord::Announce:
-      announce(record);
+      assembly_ = Assembly{allocate_payload(record.size), record.size, record.meta_size};
       return std::nullopt;
     case SharedRecord::Part:
       return add_part(record);
@@ -86,10 +83,6 @@ Message SharedInbox::open_whole(const SharedRecord& record) {
   const auto meta = image.bytes.first(record.meta_size);
   meta_.assign(meta.begin(), meta.end());
   return open_image(meta_, keep_little ? copy_of(image.bytes) : image);
-}
-
-void SharedInbox::announce(const SharedRecord& record) {
-  assembly_ = Assembly{allocate_payload(record.size), record.size, record.meta_size};
 }
 
 std::optional<Message> SharedInbox::add_part(const SharedRecord& record) {
@@ -153,7 +146,7 @@ class SharedConnection : public Connection {
       : side_(side), delivery_("shared-memory", std::make_shared<SharedInbox>(std::move(side))) {}
   ~SharedConnection() override { SharedConnection::close(dropped()); }
 
-  void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
+  void start(Events events) override { delivery_.start(std::move(events)); }
 
   void send(Message message) override { write(std::move(message), delivery_.when_full()); }
   void post(Message message) override { write(std::move(message), WhenFull::Grow); }
@@ -170,25 +163,26 @@ class SharedConnection : public Connection {
 
   const Peer& peer() const override { return side_->end.peer(); }
   std::string_view kind() const override { return "shared-memory"; }
-  Traffic traffic() const override { return traffic_.read(); }
+  Traffic traffic() const override { return delivery_.traffic(); }
 
  private:
   void write(Message message, WhenFull when_full) {
     check_no_mutex_held("sends");
     const size_t bytes = size_of(message);
     side_->outbox.send(std::move(message), when_full);
-    traffic_.sent(bytes);
+    delivery_.sent(bytes);
   }
 
   const std::shared_ptr<SharedSide> side_;
-  TrafficCounter traffic_;
   Delivery delivery_;  // last: its destructor waits for the events, which use the other members
 };
 
 }  // namespace
 
-std::shared_ptr<Connection> make_shared_connection(std::shared_ptr<SharedSide> side) {
-  return std::make_shared<SharedConnection>(std::move(side));
+std::shared_ptr<Connection> make_shared_connection(SharedParts parts, int outgoing, Peer self,
+                                                   Peer peer) {
+  return std::make_shared<SharedConnection>(
+      std::make_shared<SharedSide>(std::move(parts), outgoing, std::move(self), std::move(peer)));
 }
 
 }  // namespace cohort::internal

@@ -1,12 +1,10 @@
 #include "transport/shared_memory.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "transport/shared_connection.h"
 #include "transport/unix_socket.h"
 
@@ -23,10 +21,6 @@ constexpr size_t kDescriptors = 3;  // the memory; the foreground's and the send
 constexpr std::chrono::seconds kHandshakeTime{2};
 constexpr size_t kMaxHandshakes = 64;
 constexpr std::chrono::milliseconds kPauseAfterFailure{100};
-
-std::string random_text() {
-  return fmt::format("{:016x}{:016x}", random_number(), random_number());
-}
 
 std::shared_ptr<PeerSignals> signals_over(FileDescriptor foreground, FileDescriptor background,
                                           FileDescriptor room) {
@@ -45,13 +39,6 @@ SharedParts send_memory(FileDescriptor socket, size_t arena_bytes) {
   mapping->forget_descriptor();
   return {std::move(mapping),
           signals_over(std::move(our_foreground), std::move(socket), std::move(our_room))};
-}
-
-// `outgoing`: the direction in which this side sends.
-std::shared_ptr<Connection> connection_over(const SharedParts& parts, int outgoing, Peer self,
-                                            Peer peer) {
-  return make_shared_connection(std::make_shared<SharedSide>(parts.mapping, parts.signals, outgoing,
-                                                             std::move(self), std::move(peer)));
 }
 
 }  // namespace
@@ -86,8 +73,8 @@ std::shared_ptr<Connection> connect_shared_memory(const std::string& name, const
     raise(Code::PermissionDenied, "[SharedMemory] the process at '{}' runs as another user", name);
   }
   send_with_descriptors(socket, memory_request(nonce), {});
-  return connection_over(receive_memory(std::move(socket), deadline), 1, std::move(self),
-                         std::move(peer));
+  return make_shared_connection(receive_memory(std::move(socket), deadline), 1, std::move(self),
+                                std::move(peer));
 }
 
 SharedMemoryListener::SharedMemoryListener(size_t arena_bytes)
@@ -158,7 +145,9 @@ bool SharedMemoryListener::read_request(Handshake& handshake) {
   if (!more.empty() && request.size() < kRequestBytes) return false;
   if (!request.starts_with(kMagic)) return true;
   if (auto expected = take_expected(request.substr(kMagic.size()))) {
-    connect(std::move(handshake.socket), *expected);
+    expected->arrived(make_shared_connection(send_memory(std::move(handshake.socket), arena_bytes_),
+                                             0, std::move(expected->self),
+                                             std::move(expected->peer)));
   }
   return true;
 }
@@ -169,11 +158,6 @@ std::optional<SharedMemoryListener::Expected> SharedMemoryListener::take_expecte
   auto found = expected_.extract(nonce);
   if (found.empty() || found.mapped().deadline < steady_clock::now()) return std::nullopt;
   return std::move(found.mapped());
-}
-
-void SharedMemoryListener::connect(FileDescriptor socket, Expected& expected) const {
-  expected.arrived(connection_over(send_memory(std::move(socket), arena_bytes_), 0,
-                                   std::move(expected.self), std::move(expected.peer)));
 }
 
 }  // namespace cohort::internal

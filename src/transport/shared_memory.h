@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "transport/connection.h"
-#include "transport/peer_signals.h"
 #include "transport/shared_mapping.h"
 
 namespace cohort::internal {
@@ -61,7 +60,6 @@ class SharedMemoryListener {
   bool advance(Handshake& handshake);
   bool read_request(Handshake& handshake);
   std::optional<Expected> take_expected(const std::string& nonce);
-  void connect(FileDescriptor socket, Expected& expected) const;
 
   const size_t arena_bytes_;
   const std::string name_;
@@ -83,11 +81,6 @@ std::shared_ptr<Connection> connect_shared_memory(const std::string& name, const
                                                   Peer self, Peer peer, Deadline deadline);
 
 // The steps of the connecting side, for tests of what a hostile process could do.
-struct SharedParts {
-  std::shared_ptr<SharedMapping> mapping = {};
-  std::shared_ptr<PeerSignals> signals = {};
-};
-inline constexpr size_t kNonceBytes = 32;
 std::string memory_request(const std::string& nonce);
 SharedParts receive_memory(FileDescriptor socket, Deadline deadline);
 

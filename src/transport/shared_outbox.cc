@@ -1,9 +1,7 @@
-#include "transport/shared_outbox.h"
-
 #include <algorithm>
 #include <cstring>
 
-#include "transport/connection_state.h"
+#include "transport/shared_connection.h"
 
 namespace cohort::internal {
 namespace {

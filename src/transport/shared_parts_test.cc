@@ -6,7 +6,7 @@
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "transport/message_image.h"
-#include "transport/shared_blocks.h"
+#include "transport/shared_mapping.h"
 
 namespace cohort::internal {
 namespace {

@@ -72,8 +72,8 @@ void fuzz_shared_memory(std::string_view text) {
   out.foreground.store(static_cast<uint32_t>(words[6]));
   out.background.store(static_cast<uint32_t>(words[7]));
 
-  const auto side =
-      std::make_shared<SharedSide>(mapping, signals, 0, Peer{.name = "a"}, Peer{.name = "b"});
+  const auto side = std::make_shared<SharedSide>(SharedParts{mapping, signals}, 0,
+                                                 Peer{.name = "a"}, Peer{.name = "b"});
   SharedInbox inbox(side);
   for (int i = 0; i < 100 && inbox.take(); ++i) {
   }

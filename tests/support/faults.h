@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 // Connections on which things go wrong, for tests of what is built on them.
 namespace cohort::internal {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "transport/connection_state.h"
+#include "transport/delivery.h"
 #include "transport/in_process.h"
 
 namespace cohort::internal {

@@ -10,6 +10,8 @@
 #include "cohort/multi_worker.h"
 #include "collectives/worker_communicator.h"
 #include "distribute/reduce/replica_reductions.h"
+#include "collectives/access.h"
+#include "distribute/contexts/replica_call.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/mirrored_strategy.h"

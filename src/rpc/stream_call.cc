@@ -1,4 +1,4 @@
-#include "rpc/byte_buffers.h"
+#include "rpc/stream_call.h"
 
 namespace cohort::internal {
 namespace {
