@@ -80,9 +80,6 @@ class SessionImpl {
   RecentlyUsed<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
-// The key of a request in a map of prepared runs.
-std::vector<NodeOutput> signature_of(const RunRequest& request);
-
 // Throws InvalidArgument, naming the placeholder, when a placeholder is needed and not fed.
 void check_placeholders(const GraphImpl& graph, const RunRequest& request);
 
