@@ -62,7 +62,7 @@ namespace internal {
 
 bool CoordinatorState::is_clean(Code code) const {
   const auto& clean = options_.clean_stop_codes;
-  return code == Code::Ok || std::find(clean.begin(), clean.end(), code) != clean.end();
+  return code == Code::Ok || std::ranges::find(clean, code) != clean.end();
 }
 
 void CoordinatorState::request_stop(const std::exception_ptr& error) {
