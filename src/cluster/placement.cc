@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/raise.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 #include "runtime/session_impl.h"
 
 namespace cohort::internal {
@@ -57,8 +57,8 @@ ClusterPlacement::ClusterPlacement(const TaskDirectory& directory, const Session
 bool ClusterPlacement::is_allowed(const std::string& task) const {
   if (filters_.empty() || task == directory_.self()) return true;
   const DeviceName name = DeviceName::parse(task);
-  return std::any_of(filters_.begin(), filters_.end(),
-                     [&](const DeviceName& filter) { return task_part(filter).matches(name); });
+  return std::ranges::any_of(
+      filters_, [&](const DeviceName& filter) { return task_part(filter).matches(name); });
 }
 
 // Those that a node names together with a device that not every task has.
@@ -70,7 +70,7 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
     const DeviceName pattern = task_part(wanted);
     for (const std::string& task : allowed_) {
       if (asked_.contains(task) || !pattern.matches(DeviceName::parse(task))) continue;
-      if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
+      if (std::ranges::find(tasks, task) == tasks.end()) tasks.push_back(task);
     }
   }
   return tasks;
