@@ -5,7 +5,6 @@
 #include <stop_token>
 
 #include "base/mutex.h"
-#include "coordinator/closure_group.h"
 #include "coordinator/closures.h"
 
 namespace cohort::internal {

@@ -71,20 +71,4 @@ class WorkerCell : public VariableCell {
   const Tensor initial_value_;
 };
 
-// A variable of which each worker has its own copy. Only functions that workers run may use it;
-// every other use throws FailedPrecondition.
-class WorkerVariable : public SingleVariable {
- public:
-  WorkerVariable(const std::string& name, const Tensor& initial_value);
-
-  std::string device() const override { return "/job:worker"; }
-  bool is_initialized() const override { return true; }
-  std::shared_ptr<VariableImpl> deep_copy() const override;
-  std::string to_string() const override;
-
- protected:
-  // Throws unless a function is traced.
-  const VariableHandle& usable_handle() const override;
-};
-
 }  // namespace cohort::internal

@@ -152,8 +152,10 @@ CallPtr WorkerChannel::lower(Connected& to, const Closure& closure, const Places
   if (options_.keep_results) {
     const NodeOutput done = lowered.fetches.back();
     lowered.fetches.pop_back();
-    const int keep =
-        add_keep(*to.graph, to.keep, lowered.fetches, options_.container, options_.home);
+    std::vector<NodeOutput> kept = lowered.fetches;
+    kept.insert(kept.begin(), to.keep);
+    const int keep = add_node(*to.graph, "KeepResults", kKeepResults, kept,
+                              {{"container", options_.container}}, options_.home);
     lowered.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
     feeds.push_back(to.keep);
   }
