@@ -7,7 +7,6 @@
 
 #include "base/raise.h"
 #include "cluster/task_directory.h"
-#include "runtime/session_impl.h"
 
 namespace cohort::internal {
 namespace {
@@ -99,15 +98,7 @@ std::vector<std::string> ClusterPlacement::place(const GraphImpl& graph,
   for (const auto& [task, devices] : devices_) {
     options.devices.insert(options.devices.end(), devices.begin(), devices.end());
   }
-  const int first = static_cast<int>(placed_.size());
-  const std::vector<DeviceName> fresh = place_nodes(graph, first, placed_, options);
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    placed_.push_back(fresh[i]);
-    if (!options_.log_device_placement) continue;
-    lines.push_back(placement_line(graph.node(first + static_cast<int>(i)), fresh[i]));
-  }
-  return lines;
+  return place_new_nodes(graph, placed_, options, options_.log_device_placement);
 }
 
 std::vector<std::string> ClusterPlacement::list_devices(const Gathering& gathering) {

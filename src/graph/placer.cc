@@ -310,4 +310,17 @@ std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
   return Placer(graph, first, placed, options).place();
 }
 
+std::vector<std::string> place_new_nodes(const GraphImpl& graph, std::vector<DeviceName>& placed,
+                                         const PlacementOptions& options, bool lines_wanted) {
+  const int first = static_cast<int>(placed.size());
+  std::vector<std::string> lines;
+  for (const DeviceName& device : place_nodes(graph, first, placed, options)) {
+    const Node& node = graph.node(static_cast<int>(placed.size()));
+    placed.push_back(device);
+    if (!lines_wanted) continue;
+    lines.push_back(fmt::format("{}: ({}): {}", node.name, node.op->name, device.to_string()));
+  }
+  return lines;
+}
+
 }  // namespace cohort::internal

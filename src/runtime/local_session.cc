@@ -79,7 +79,22 @@ class LocalSession : public SessionImpl {
                                               std::chrono::milliseconds /*limit*/) override {
     const std::lock_guard lock(mutex_);
     check_open_locked();
-    return compile_run(request);
+    if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
+    check_placeholders(graph(), request);
+    const std::vector<std::string> lines = place_new_nodes(
+        graph(), placed_,
+        {.devices = devices_,
+         .home = devices_.front(),
+         .allow_soft_placement = options_.allow_soft_placement,
+         .hint = "this session runs in its own process; devices of other tasks need a session with "
+                 "a target, Session(\"grpc://host:port\")"},
+        options_.log_device_placement);
+    for (const std::string& line : lines) print_placement(line);
+    RunRequest cut = request;
+    cut.bfloat16_edges = options_.enable_bfloat16_sendrecv;
+    std::shared_ptr<CompiledRun> run = compile_parts(graph(), placed_, cut);
+    for (CompiledRun::Part& part : run->parts) part.table = &resources_.at(part.device->full_name);
+    return run;
   }
 
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
@@ -96,35 +111,6 @@ class LocalSession : public SessionImpl {
   // mutex_ is held.
   void check_open_locked() const {
     if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
-  }
-
-  std::shared_ptr<const CompiledRun> compile_run(const RunRequest& request) {
-    if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
-    check_placeholders(graph(), request);
-    place_new_nodes();
-    RunRequest cut = request;
-    cut.bfloat16_edges = options_.enable_bfloat16_sendrecv;
-    std::shared_ptr<CompiledRun> run = compile_parts(graph(), placed_, cut);
-    for (CompiledRun::Part& part : run->parts) part.table = &resources_.at(part.device->full_name);
-    return run;
-  }
-
-  void place_new_nodes() {
-    const int first = static_cast<int>(placed_.size());
-    const std::vector<DeviceName> fresh = place_nodes(
-        graph(), first, placed_,
-        {.devices = devices_,
-         .home = devices_.front(),
-         .allow_soft_placement = options_.allow_soft_placement,
-         .hint =
-             "this session runs in its own process; devices of other tasks need a session with a "
-             "target, Session(\"grpc://host:port\")"});
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      if (options_.log_device_placement) {
-        print_placement(placement_line(graph().node(first + static_cast<int>(i)), fresh[i]));
-      }
-      placed_.push_back(fresh[i]);
-    }
   }
 
   const SessionOptions options_;

@@ -336,8 +336,4 @@ void check_placeholders(const GraphImpl& graph, const RunRequest& request) {
 
 void print_placement(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
 
-std::string placement_line(const Node& node, const DeviceName& device) {
-  return fmt::format("{}: ({}): {}", node.name, node.op->name, device.to_string());
-}
-
 }  // namespace cohort::internal

@@ -86,8 +86,6 @@ void check_placeholders(const GraphImpl& graph, const RunRequest& request);
 // Writes a line about placement to stderr, without a prefix, for people and for tools that parse
 // it.
 void print_placement(const std::string& line);
-// "name: (Op): /job:.../device:CPU:0"
-std::string placement_line(const Node& node, const DeviceName& device);
 
 // A session on the devices of this process.
 std::shared_ptr<SessionImpl> open_local_session(std::shared_ptr<GraphImpl> graph,
