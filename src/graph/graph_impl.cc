@@ -165,10 +165,6 @@ const std::vector<Tensor>& GraphImpl::symbols_of(int id) const {
   return symbols;
 }
 
-int GraphImpl::size() const { return static_cast<int>(nodes_.size()); }
-
-const Node& GraphImpl::node(int id) const { return nodes_.at(static_cast<size_t>(id)); }
-
 int GraphImpl::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const auto found = names().find(std::string(name));
@@ -249,11 +245,6 @@ std::vector<OpCall> GraphImpl::calls() const {
   return calls;
 }
 
-void GraphImpl::add_variable(VariableRecord record) {
-  const std::lock_guard lock(mutex_);
-  variables_.push_back(std::move(record));
-}
-
 std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& make) {
   const std::lock_guard lock(mutex_);
   for (VariableRecord& record : variables_) {
@@ -262,21 +253,11 @@ std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& 
   return variables_;
 }
 
-std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {
-  const std::lock_guard lock(mutex_);
-  return variables_;
-}
-
 void GraphImpl::follow_first_variable(int id) {
   const Node& follower = node(id);
   if (follower.device.job || !follower.colocated_with.empty()) return;
   const std::lock_guard lock(mutex_);
   followers_.insert(id);
-}
-
-bool GraphImpl::follows_first_variable(int id) const {
-  const std::lock_guard lock(mutex_);
-  return followers_.contains(id);
 }
 
 int GraphImpl::first_variable() const {
@@ -302,11 +283,6 @@ Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& ma
   const Tensor made = make();
   const std::lock_guard lock(mutex_);
   return kept_.try_emplace(key, made).first->second;
-}
-
-void GraphImpl::finalize() {
-  const std::lock_guard lock(mutex_);
-  finalized_ = true;
 }
 
 std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor) {

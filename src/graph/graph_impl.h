@@ -58,8 +58,8 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // The same for a name that is known to be free. No code looks up nodes of a cut graph by name.
   int add_unindexed(Node node);
 
-  int size() const;
-  const Node& node(int id) const;
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const Node& node(int id) const { return nodes_.at(static_cast<size_t>(id)); }
   const Spec& spec(NodeOutput node_output) const {
     return node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
   }
@@ -106,7 +106,10 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // Whether the open guards say what nodes of this graph wait for.
   bool has_open_controls() const;
 
-  void finalize();
+  void finalize() {
+    const std::lock_guard lock(mutex_);
+    finalized_ = true;
+  }
 
   // Variables made in this graph, in order, and the nodes that give them their first values.
   struct VariableRecord {
@@ -115,17 +118,26 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
     VariableHandle handle;
     VariableOptions options;
   };
-  void add_variable(VariableRecord record);
+  void add_variable(VariableRecord record) {
+    const std::lock_guard lock(mutex_);
+    variables_.push_back(std::move(record));
+  }
   // Returns all variables; `make` makes each one that does not exist yet.
   using MakeVariable = std::function<std::shared_ptr<VariableImpl>(const VariableRecord&)>;
   std::vector<VariableRecord> variables(const MakeVariable& make);
-  std::vector<VariableRecord> variables() const;
+  std::vector<VariableRecord> variables() const {
+    const std::lock_guard lock(mutex_);
+    return variables_;
+  }
 
   // Places node `id`, a variable that all workers share, on the task that the first variable asks
   // for; the first variable may be made later. A node that asks for a job, or is colocated, keeps
   // its own place.
   void follow_first_variable(int id);
-  bool follows_first_variable(int id) const;
+  bool follows_first_variable(int id) const {
+    const std::lock_guard lock(mutex_);
+    return followers_.contains(id);
+  }
   // The node of the handle of the first variable that does not follow another; -1 before that
   // variable is made.
   int first_variable() const;
