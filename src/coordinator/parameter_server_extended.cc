@@ -98,11 +98,6 @@ void check_roles(const ClusterResolver& resolver) {
   if (type && !type->empty()) check_task(cluster, *type, resolver.task_id());
 }
 
-bool is_chief(const ClusterResolver& resolver) {
-  const std::string type = resolver.task_type().value_or("");
-  return type.empty() || type == "chief";
-}
-
 TracingForWorkers::TracingForWorkers() : ContextValue(tracing_for_workers, true) {}
 bool TracingForWorkers::active() { return tracing_for_workers.get(); }
 
@@ -120,7 +115,9 @@ ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver
       group_updates_(servers_) {
   note_joint_training();
   plan_.bytes_per_ps.resize(servers_->size());
-  if (is_chief(resolver)) servers_->take_over();
+  // The chief leads the others, or a program that is not a task.
+  const std::string type = resolver.task_type().value_or("");
+  if (type.empty() || type == "chief") servers_->take_over();
 }
 
 std::vector<std::string> ParameterServerExtended::parameter_devices() const {

@@ -63,10 +63,6 @@ std::string next_name(const std::string& name) {
   return fmt::format("{}_of_worker_{}", name, made.fetch_add(1));
 }
 
-const WorkerCell& cell_of_worker(const VariableHandle& handle) {
-  return dynamic_cast<const WorkerCell&>(*resource_of(handle.handle));
-}
-
 }  // namespace
 
 RemoteCell::RemoteCell(std::string name, DeviceName device,
@@ -106,18 +102,16 @@ std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inp
         device_,
         {.key = key_of(op, inputs, attrs), .make = make, .values = values, .uses = variables});
   });
-  if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
+  if (status.code == Code::Unavailable) {
+    const std::string ps = device_.split().first;
+    throw Error(Status{.code = status.code,
+                       .message = fmt::format(
+                           "[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
+                       .origin = ps,
+                       .cause = std::make_shared<const Status>(status)});
+  }
   throw_if_error(status);
   return results;
-}
-
-Status RemoteCell::lost_with_its_server(const Status& why) const {
-  const std::string ps = device_.split().first;
-  return {.code = why.code,
-          .message =
-              fmt::format("[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
-          .origin = ps,
-          .cause = std::make_shared<const Status>(why)};
 }
 
 RemoteVariable::RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype,
@@ -169,7 +163,8 @@ class WorkerVariable : public SingleVariable {
   std::string device() const override { return "/job:worker"; }
   bool is_initialized() const override { return true; }
   std::shared_ptr<VariableImpl> deep_copy() const override {
-    return std::make_shared<WorkerVariable>(name(), cell_of_worker(handle_).initial_value());
+    const auto& cell = dynamic_cast<const WorkerCell&>(*resource_of(handle_.handle));
+    return std::make_shared<WorkerVariable>(name(), cell.initial_value());
   }
 
   std::string to_string() const override {

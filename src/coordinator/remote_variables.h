@@ -23,9 +23,6 @@ class RemoteCell : public VariableCell, public RemoteResource {
                           const Attrs& attrs) const override;
 
  private:
-  // The error `why` as one that names the variable and the task of its server.
-  Status lost_with_its_server(const Status& why) const;
-
   const DeviceName device_;
   const std::shared_ptr<ParameterServers> servers_;
   const std::shared_ptr<const void> lease_;

@@ -5,12 +5,6 @@
 
 namespace cohort::internal {
 
-CallPtr SessionGraph::prepare(const std::vector<NodeOutput>& feeds,
-                              const std::vector<NodeOutput>& fetches,
-                              std::chrono::milliseconds limit) const {
-  return session->make_callable(graph->symbols(feeds), graph->symbols(fetches), limit);
-}
-
 bool SessionGraph::forget(const std::vector<std::string>& names, const std::string& container,
                           const DeviceName& device, std::chrono::milliseconds limit) {
   if (names.empty()) return true;

@@ -17,7 +17,9 @@ struct SessionGraph {
         session(std::make_shared<RemoteSession>(graph, address, options)) {}
 
   CallPtr prepare(const std::vector<NodeOutput>& feeds, const std::vector<NodeOutput>& fetches,
-                  std::chrono::milliseconds limit) const;
+                  std::chrono::milliseconds limit) const {
+    return session->make_callable(graph->symbols(feeds), graph->symbols(fetches), limit);
+  }
   // Has `device` forget the state of these names in the container. Returns whether it did so within
   // the limit.
   [[nodiscard]] bool forget(const std::vector<std::string>& names, const std::string& container,
