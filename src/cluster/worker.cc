@@ -53,10 +53,8 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
 }
 
 void Worker::close_session(const Link::Pointer& master, uint64_t session) {
-  const auto mine = [&](WorkerSession& one) { return one.id() == session && one.is_of(master); };
-  for (const SessionPointer& one : take_sessions(mine)) {
-    one->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
-  }
+  close_sessions([&](WorkerSession& one) { return one.id() == session && one.is_of(master); },
+                 {.code = Code::Cancelled, .message = "[Session] the session was closed"});
 }
 
 void Worker::clear(const std::vector<std::string>& containers) {
@@ -105,30 +103,26 @@ void Worker::release(const Link::Pointer& master, const ReleasePlan& release) {
   if (const SessionPointer session = find(master, release.session)) session->release(release.item);
 }
 
-std::vector<Worker::SessionPointer> Worker::take_sessions(
-    const std::function<bool(WorkerSession&)>& which) {
+void Worker::close_sessions(const std::function<bool(WorkerSession&)>& which, const Status& why) {
   std::vector<SessionPointer> taken;
-  const std::lock_guard lock(mutex_);
-  std::erase_if(sessions_, [&](const auto& entry) {
-    if (!which(*entry.second)) return false;
-    taken.push_back(entry.second);
-    return true;
-  });
-  return taken;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(sessions_, [&](const auto& entry) {
+      if (!which(*entry.second)) return false;
+      taken.push_back(entry.second);
+      return true;
+    });
+  }
+  for (const SessionPointer& session : taken) session->close(why);
 }
 
 void Worker::lost(const Link::Pointer& link, const Status& why) {
-  for (const SessionPointer& one :
-       take_sessions([&](WorkerSession& session) { return session.is_of(link); })) {
-    one->close(why);
-  }
+  close_sessions([&](WorkerSession& session) { return session.is_of(link); }, why);
   for (const SessionPointer& one : all_sessions()) one->lost(link->peer().name, why);
 }
 
 void Worker::stop(const Status& why) {
-  for (const SessionPointer& one : take_sessions([](WorkerSession&) { return true; })) {
-    one->close(why);
-  }
+  close_sessions([](WorkerSession&) { return true; }, why);
 }
 
 std::vector<Worker::SessionPointer> Worker::all_sessions() const {

@@ -98,7 +98,7 @@ class Worker {
   // Null if the session does not exist or is of another master.
   SessionPointer find(const Link::Pointer& master, uint64_t session) const;
   SessionPointer find_or_make(const Link::Pointer& master, const RegisterPlan& plan);
-  std::vector<SessionPointer> take_sessions(const std::function<bool(WorkerSession&)>& which);
+  void close_sessions(const std::function<bool(WorkerSession&)>& which, const Status& why);
   std::vector<SessionPointer> all_sessions() const;
 
   const std::shared_ptr<Peers> peers_;

@@ -112,7 +112,7 @@ class MonitoredSessionImpl {
     options_.session_creator->prepare_graph();
     for (const auto& hook : options_.hooks) hook->prepare_graph();
     Graph(graph_).finalize();
-    with_recovery("creating a session", [&] { live_ = create(); });
+    with_recovery("creating a session", [&] { (void)live(); });
   }
 
   ~MonitoredSessionImpl() {
@@ -130,8 +130,7 @@ class MonitoredSessionImpl {
     }
     HookedRun done;
     with_recovery("a run", [&] {
-      if (!live_) live_ = create();
-      live_->coordinator.raise_requested_exception();
+      live().coordinator.raise_requested_exception();
       const std::exception_ptr thrown = capture_exception([&] {
         done = run_with_hooks(*live_->session, options_.hooks, fetches, feeds, options, metadata);
       });
@@ -151,8 +150,7 @@ class MonitoredSessionImpl {
     if (closed_ || stop_requested_) return true;
     bool stop = false;
     with_recovery("looking whether to stop", [&] {
-      if (!live_) live_ = create();
-      live_->coordinator.raise_requested_exception();
+      live().coordinator.raise_requested_exception();
       stop = live_->coordinator.should_stop();
     });
     return stop;
@@ -164,8 +162,8 @@ class MonitoredSessionImpl {
     closed_ = true;
     const std::exception_ptr ended = capture_exception([&] {
       if (hooks_end == HooksEnd::Skip) return;
-      if (!live_) live_ = create();
-      for (const auto& hook : options_.hooks) hook->end(*live_->session);
+      Session& session = *live().session;
+      for (const auto& hook : options_.hooks) hook->end(session);
     });
     const std::unique_ptr<LiveSession> last = std::move(live_);
     const std::exception_ptr closed = capture_exception([&] {
@@ -178,13 +176,16 @@ class MonitoredSessionImpl {
   bool closed() const { return closed_; }
   Session& session() {
     check_open();
-    with_recovery("creating a session", [&] {
-      if (!live_) live_ = create();
-    });
+    with_recovery("creating a session", [&] { (void)live(); });
     return *live_->session;
   }
 
  private:
+  LiveSession& live() {
+    if (!live_) live_ = create();
+    return *live_;
+  }
+
   std::unique_ptr<LiveSession> create() {
     auto live = std::make_unique<LiveSession>();
     live->session = options_.session_creator->create_session();
