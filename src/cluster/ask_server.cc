@@ -3,7 +3,6 @@
 #include "cluster/ask_server.h"
 
 #include "base/raise.h"
-#include "cluster/cluster_endpoints.h"
 #include "cluster/link.h"
 #include "cluster/server_status.h"
 #include "cohort/server.h"

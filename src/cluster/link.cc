@@ -1,9 +1,30 @@
 #include "cluster/link.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/random_number.h"
+#include "rpc/make_endpoint.h"
 
 namespace cohort::internal {
+namespace {
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "?";
+}
+
+}  // namespace
+
+std::unique_ptr<Endpoint> make_client_endpoint(const Credentials& credentials) {
+  return make_endpoint({.self = {.name = fmt::format("client {} on {}", getpid(), host_name()),
+                                 .incarnation = random_number()},
+                        .credentials = credentials});
+}
 
 Link::Pointer Link::start(std::shared_ptr<Connection> connection, std::string self, Events events) {
   const Pointer link(new Link(std::move(connection), std::move(self), std::move(events)));
@@ -72,15 +93,12 @@ void Link::receive(const Message& message) {
 
 void Link::take_answer(const Message& message) {
   Answer answer = decode<Answer>(message);
-  Answered answered;
+  decltype(unanswered_)::node_type waiting;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = unanswered_.find(answer.request);
-    if (found == unanswered_.end()) return;  // the caller waits no longer
-    answered = std::move(found->second);
-    unanswered_.erase(found);
+    waiting = unanswered_.extract(answer.request);
   }
-  answered(std::move(answer));
+  if (waiting) waiting.mapped()(std::move(answer));  // else the caller waits no longer
 }
 
 void Link::end(const Status& why) {

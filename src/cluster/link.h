@@ -1,16 +1,37 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "base/activity.h"
 #include "base/mutex.h"
 #include "cluster/protocol.h"
+#include "cohort/credentials.h"
 #include "transport/connection.h"
+#include "transport/endpoint.h"
 
 namespace cohort::internal {
+
+// What a server, or a run of it, has waited for.
+struct LongWait {
+  WaitKind kind = WaitKind::Tensor;
+  std::string what = {};
+  std::vector<std::string> whom = {};
+  std::chrono::steady_clock::time_point since = {};
+};
+
+// Whether a run with that limit waits on purpose, so that its waiting is not reported.
+inline bool waits_on_purpose(std::chrono::milliseconds limit) {
+  return limit > std::chrono::hours(24);
+}
+
+// How this process takes part in a cluster as a client.
+std::unique_ptr<Endpoint> make_client_endpoint(const Credentials& credentials);
 
 // A connection with requests on it. Thread-safe; lives until the connection ends.
 class Link : public std::enable_shared_from_this<Link> {

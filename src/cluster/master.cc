@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "base/random_number.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 #include "runtime/thread_pool.h"
 
 namespace cohort::internal {
@@ -31,15 +31,15 @@ Status unknown_session() {
 
 }  // namespace
 
-Master::SessionPointer Master::find(uint64_t session) const {
+Master::SessionPointer Master::find(const Link::Pointer& client, uint64_t session) const {
   const std::lock_guard lock(mutex_);
   const auto found = sessions_.find(session);
-  return found == sessions_.end() ? nullptr : found->second;
+  return found != sessions_.end() && found->second->is_of(client) ? found->second : nullptr;
 }
 
 Master::SessionPointer Master::find_running(uint64_t session) const {
-  if (SessionPointer found = find(session)) return found;
   const std::lock_guard lock(mutex_);
+  if (const auto open = sessions_.find(session); open != sessions_.end()) return open->second;
   const auto found = closing_.find(session);
   return found == closing_.end() ? nullptr : found->second.lock();
 }
@@ -51,8 +51,8 @@ void Master::begin_closing(const SessionPointer& session) {
 }
 
 Master::SessionPointer Master::get(const Link::Pointer& client, uint64_t session) const {
-  SessionPointer found = find(session);
-  if (!found || !found->is_of(client)) throw Error(unknown_session());
+  SessionPointer found = find(client, session);
+  if (!found) throw Error(unknown_session());
   return found;
 }
 
@@ -79,8 +79,7 @@ Answer Master::extend(const Link::Pointer& client, const ExtendSession& request)
 }
 
 Answer Master::prepare(const Link::Pointer& client, const PrepareRun& request) {
-  RunPrepared prepared = get(client, request.session)->prepare(request);
-  return {.numbers = {prepared.run}, .texts = std::move(prepared.placement_lines)};
+  return get(client, request.session)->prepare(request);
 }
 
 Answer Master::list_devices(const Link::Pointer& client, uint64_t session) {
@@ -88,8 +87,8 @@ Answer Master::list_devices(const Link::Pointer& client, uint64_t session) {
 }
 
 Answer Master::close(const Link::Pointer& client, uint64_t session) {
-  const SessionPointer closing = find(session);
-  if (!closing || !closing->is_of(client)) return {};
+  const SessionPointer closing = find(client, session);
+  if (!closing) return {};
   {
     const std::lock_guard lock(mutex_);
     begin_closing(closing);
@@ -120,8 +119,7 @@ Answer Master::reset(const std::vector<std::string>& containers) {
 }
 
 void Master::run(const Link::Pointer& client, RunStep run) {
-  const SessionPointer session = find(run.session);
-  if (session && session->is_of(client)) {
+  if (const SessionPointer session = find(client, run.session)) {
     session->run(std::move(run));
   } else {
     client->post(encode(StepDone{.call = run.call, .status = unknown_session()}, peers_->self()));
@@ -129,18 +127,17 @@ void Master::run(const Link::Pointer& client, RunStep run) {
 }
 
 void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
-  const SessionPointer session = find(cancel.session);
-  if (session && session->is_of(client)) session->cancel(cancel);
+  if (const SessionPointer session = find(client, cancel.session)) session->cancel(cancel);
 }
 
 void Master::release(const Link::Pointer& client, const ReleaseRun& release) {
-  const SessionPointer session = find(release.session);
-  if (session && session->is_of(client)) session->release(release.run);
+  if (const SessionPointer session = find(client, release.session)) session->release(release.item);
 }
 
 void Master::done(const Link::Pointer& task, PlanDone outcome) {
-  const SessionPointer session = find_running(outcome.session);
-  if (session) session->done(task, std::move(outcome));
+  if (const SessionPointer session = find_running(outcome.session)) {
+    session->done(task, std::move(outcome));
+  }
 }
 
 std::optional<PendingWait> Master::pending_wait(const Link::Pointer& client) const {
@@ -171,12 +168,9 @@ void Master::stop(const Status& why) {
   close_all(why);
 }
 
-std::vector<LongWait> Master::waits(std::chrono::steady_clock::time_point before) const {
-  std::vector<LongWait> all;
-  for (const SessionPointer& session : sessions()) {
-    for (LongWait& wait : session->waits(before)) all.push_back(std::move(wait));
-  }
-  return all;
+void Master::add_waits(std::chrono::steady_clock::time_point before,
+                       std::vector<LongWait>& waits) const {
+  for (const SessionPointer& session : sessions()) session->add_waits(before, waits);
 }
 
 std::vector<ServerStatus::Session> Master::status() const {

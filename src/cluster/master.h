@@ -39,18 +39,17 @@ class Master {
   void stop(const Status& why);
 
   std::vector<ServerStatus::Session> status() const;
-  // The waits for answers of other tasks since before that time.
-  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
-  const std::shared_ptr<Timers>& timers() const { return timers_; }
+  // Adds the waits for answers of other tasks since before that time.
+  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const;
 
  private:
   using SessionPointer = std::shared_ptr<MasterSession>;
-  // Null if the session does not exist.
-  SessionPointer find(uint64_t session) const;
+  // Null if the client has no such session.
+  SessionPointer find(const Link::Pointer& client, uint64_t session) const;
   // Throws Aborted when the client has no such session.
   SessionPointer get(const Link::Pointer& client, uint64_t session) const;
   std::vector<SessionPointer> sessions() const;
-  // As find(), also among the sessions that are being closed.
+  // Of any client, also among the sessions that are being closed.
   SessionPointer find_running(uint64_t session) const;
   void begin_closing(const SessionPointer& session);  // mutex_ is held
   void close_all(const Status& why);

@@ -1,12 +1,11 @@
 #include "cluster/master_session.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/log.h"
 #include "base/raise.h"
 #include "cluster/protocol.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 #include "runtime/thread_pool.h"
 
 namespace cohort::internal {
@@ -26,20 +25,9 @@ int find_node(const GraphImpl& graph, const std::string& name) {
   return node;
 }
 
-// "x" or "x:1".
 NodeOutput find_tensor(const GraphImpl& graph, const std::string& name) {
-  const size_t colon = std::min(name.rfind(':'), name.size());
-  const int node = graph.find(std::string_view(name).substr(0, colon));
-  int output = 0;
-  const char* end = name.data() + name.size();
-  if (colon < name.size()) {
-    const auto [stopped, error] = std::from_chars(name.data() + colon + 1, end, output);
-    if (error != std::errc() || stopped != end) output = -1;
-  }
-  if (node < 0 || output < 0 || output >= static_cast<int>(graph.node(node).outputs.size())) {
-    raise(Code::NotFound, "[Session] the server's graph has no tensor '{}'", name);
-  }
-  return {node, output};
+  if (const auto found = graph.find_output(name)) return *found;
+  raise(Code::NotFound, "[Session] the server's graph has no tensor '{}'", name);
 }
 
 }  // namespace
@@ -86,32 +74,34 @@ RunRequest MasterSession::request_for(const GraphImpl& graph, const PrepareRun& 
   return made;
 }
 
-RunPrepared MasterSession::prepare(const PrepareRun& request) {
+Answer MasterSession::prepare(const PrepareRun& request) {
   const Gathering waiting = gathering(request.limit);
-  RunPrepared prepared;
+  Answer answer;
+  uint64_t run = 0;
   std::vector<Partition> parts;
   RunRequest wanted;
   {
     const std::lock_guard lock(building_);
     wanted = request_for(*graph_, request);
     wanted.bfloat16_edges = options_.enable_bfloat16_sendrecv;
-    prepared.placement_lines = placement_.place(*graph_, waiting);
+    answer.texts = placement_.place(*graph_, waiting);
     parts = partition(*graph_, placement_.placed(), wanted);
   }
   {
     const std::lock_guard lock(mutex_);
     throw_if_error(closed_);
-    prepared.run = next_plan_++;
+    run = next_plan_++;
   }
   auto plan = std::make_shared<MasterPlan>(
-      make_master_plan(prepared.run, std::move(parts), wanted, directory_.self()));
+      make_master_plan(run, std::move(parts), wanted, directory_.self()));
   throw_if_error(lost_task_of(*plan));
   const Status registered = capture_status([&] { register_plan(*plan, waiting); });
   if (!registered.ok()) release(*plan);
   throw_if_error(registered);
   const std::lock_guard lock(mutex_);
-  plans_[prepared.run] = std::move(plan);
-  return prepared;
+  plans_[run] = std::move(plan);
+  answer.numbers = {run};
+  return answer;
 }
 
 void MasterSession::check_incarnation(const std::string& task, const Link::Pointer& link) {
@@ -158,20 +148,17 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
 void MasterSession::release(const MasterPlan& plan) const {
   for (const MasterPlan::Task& task : plan.tasks) {
     if (!task.link) continue;
-    task.link->post(encode(ReleasePlan{.session = id_, .plan = plan.id}));
+    task.link->post(encode(ReleasePlan{.session = id_, .item = plan.id}));
   }
 }
 
 void MasterSession::release(uint64_t run) {
-  PlanPointer plan;
+  decltype(plans_)::node_type released;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = plans_.find(run);
-    if (found == plans_.end()) return;
-    plan = std::move(found->second);
-    plans_.erase(found);
+    released = plans_.extract(run);
   }
-  release(*plan);
+  if (released) release(*released.mapped());
 }
 
 std::vector<std::string> MasterSession::list_devices() {
@@ -210,7 +197,7 @@ void MasterSession::run(RunStep run) {
     return;
   }
   const auto is_lost = [](const MasterPlan::Task& task) { return task.link->ended(); };
-  if (std::none_of(plan->tasks.begin(), plan->tasks.end(), is_lost)) {
+  if (std::ranges::none_of(plan->tasks, is_lost)) {
     start(plan, std::move(run));
     return;
   }
@@ -248,13 +235,10 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
 }
 
 void MasterSession::finish(uint64_t id, StepDone result) {
-  StepPointer ended;  // released outside the lock
+  decltype(steps_)::node_type ended;  // released outside the lock
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = steps_.find(id); found != steps_.end()) {
-      ended = std::move(found->second);
-      steps_.erase(found);
-    }
+    ended = steps_.extract(id);
     calls_.erase(result.call);
   }
   client_->post(encode(result, directory_.self()));
@@ -265,7 +249,7 @@ void MasterSession::cancel(const CancelStep& cancel) {
   StepPointer step;
   {
     const std::lock_guard lock(mutex_);
-    const auto call = calls_.find(cancel.call);
+    const auto call = calls_.find(cancel.item);
     if (call == calls_.end()) return;
     step = steps_.at(call->second);
   }
@@ -301,12 +285,8 @@ std::optional<PendingWait> MasterSession::pending_wait() const {
   return std::nullopt;
 }
 
-std::vector<LongWait> MasterSession::waits(std::chrono::steady_clock::time_point before) const {
-  std::vector<LongWait> all;
-  for (const StepPointer& step : running()) {
-    if (std::optional<LongWait> wait = step->wait(before)) all.push_back(*std::move(wait));
-  }
-  return all;
+void MasterSession::add_waits(Clock::time_point before, std::vector<LongWait>& waits) const {
+  for (const StepPointer& step : running()) step->add_wait(before, waits);
 }
 
 void MasterSession::close(const Status& why) {

@@ -27,7 +27,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   uint64_t num_steps() const { return next_step_.load() - 1; }
 
   uint64_t extend(const ExtendSession& request);
-  RunPrepared prepare(const PrepareRun& request);
+  // The answer has the number of the run and, if requested, where nodes were placed for it.
+  Answer prepare(const PrepareRun& request);
   std::vector<std::string> list_devices();
 
   void run(RunStep run);
@@ -38,8 +39,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void lost(const Link::Pointer& task, const Status& why);
   // What a run waits for, if that is another task.
   std::optional<PendingWait> pending_wait() const;
-  // What the runs of the session have waited for since before that time.
-  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
+  // Adds what the runs of the session have waited for since before that time.
+  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const;
 
   // Ends all runs with `why`, which later calls throw, too, and tells the tasks. Waits for a
   // limited time until nothing runs.

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cluster/protocol.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 #include "graph/function_graph.h"
 #include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
@@ -15,14 +15,9 @@
 namespace cohort::internal {
 namespace {
 
-// Only a RandomKey node asks for the number of its run; other random ops are given their keys.
-bool draws(const GraphImpl& graph) {
-  return any_node(graph, [](const Node& node) { return node.op == &kRandomKey; });
-}
-
 // The index of `position` in `list`; appends it when it is missing.
 uint64_t place_in(std::vector<size_t>& list, size_t position) {
-  const auto found = std::find(list.begin(), list.end(), position);
+  const auto found = std::ranges::find(list, position);
   if (found != list.end()) return static_cast<uint64_t>(found - list.begin());
   list.push_back(position);
   return list.size() - 1;
@@ -82,7 +77,8 @@ class PlanGrouper {
       if (node.op == &kSend) senders_[node.attrs.integer("edge")] = place;
       if (node.op == &kRecv) receivers_[node.attrs.integer("edge")] = place;
     }
-    plan_.draws |= draws(*part.graph);
+    // Only a RandomKey node asks for the number of its run; other random ops are given their keys.
+    plan_.draws |= any_node(*part.graph, [](const Node& node) { return node.op == &kRandomKey; });
     task.message.parts.push_back(std::move(made));
   }
 
@@ -95,14 +91,14 @@ class PlanGrouper {
     if (from == to) return;
     RegisterPlan& message = plan_.tasks[from].message;
     const std::string& name = plan_.tasks[to].name;
-    const auto known = std::find_if(message.peers.begin(), message.peers.end(),
-                                    [&](const auto& peer) { return peer.name == name; });
+    const auto known =
+        std::ranges::find_if(message.peers, [&](const auto& peer) { return peer.name == name; });
     const auto peer = static_cast<uint64_t>(known - message.peers.begin());
     if (known == message.peers.end()) message.peers.push_back({name, 0});
     message.sends.push_back({static_cast<uint64_t>(edge), peer});
     std::vector<std::string>& sources = plan_.tasks[to].message.sources;
     const std::string& sender = plan_.tasks[from].name;
-    if (std::find(sources.begin(), sources.end(), sender) == sources.end()) {
+    if (std::ranges::find(sources, sender) == sources.end()) {
       sources.push_back(sender);
     }
   }
@@ -234,8 +230,8 @@ std::vector<std::string> MasterStep::waited_for() const {
   return names;
 }
 
-std::optional<LongWait> MasterStep::wait(Clock::time_point before) {
-  if (began_ > before || waits_on_purpose(setting_.limit)) return std::nullopt;
+void MasterStep::add_wait(Clock::time_point before, std::vector<LongWait>& waits) {
+  if (began_ > before || waits_on_purpose(setting_.limit)) return;
   LongWait found{.kind = WaitKind::Answer,
                  .what = fmt::format("step {} of a session", setting_.id),
                  .whom = {},
@@ -243,8 +239,7 @@ std::optional<LongWait> MasterStep::wait(Clock::time_point before) {
   const std::lock_guard lock(mutex_);
   found.whom = waited_for();
   std::erase(found.whom, setting_.local_task);
-  if (finished_once_ || found.whom.empty()) return std::nullopt;
-  return found;
+  if (!finished_once_ && !found.whom.empty()) waits.push_back(std::move(found));
 }
 
 void MasterStep::run_out_of_time() {

@@ -9,7 +9,6 @@
 #include "base/mutex.h"
 #include "base/timers.h"
 #include "cluster/link.h"
-#include "cluster/long_waits.h"
 #include "graph/partition.h"
 #include "transport/direct_connection.h"
 
@@ -65,8 +64,8 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   // The connection to a task that has not answered; nullopt when only the task of the master has
   // not.
   std::optional<PendingWait> pending_wait();
-  // The other tasks that the step has waited for since before that time.
-  std::optional<LongWait> wait(std::chrono::steady_clock::time_point before);
+  // Adds the other tasks that the step has waited for since before that time.
+  void add_wait(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits);
 
  private:
   void settle(size_t task, PlanDone outcome);

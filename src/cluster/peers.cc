@@ -1,10 +1,15 @@
 #include "cluster/peers.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 
 namespace cohort::internal {
 namespace {
@@ -79,18 +84,14 @@ Link::Pointer Peers::begin(std::shared_ptr<Connection> connection) {
                                    {.received = events_.received,
                                     .ended = [this](const Link::Pointer& ended, const Status& why) {
                                       events_.ended(ended, why);
-                                      note_end();
+                                      const std::lock_guard lock(mutex_);
+                                      --alive_;
+                                      all_ended_.notify_all();
                                     }});
   const std::lock_guard lock(mutex_);
   std::erase_if(links_, [](const auto& old) { return old.expired(); });
   links_.push_back(link);
   return link;
-}
-
-void Peers::note_end() {
-  const std::lock_guard lock(mutex_);
-  --alive_;
-  all_ended_.notify_all();
 }
 
 Peers::Entry& Peers::entry(const std::string& key) {
@@ -123,7 +124,10 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   }
   if (is_task) entry(name);
   if (close_if_stopped(link)) return;
-  if (!is_task) return watch_client(link);
+  if (!is_task) {
+    if (link->connection()->kind() != "in-process") clients_.watch(link);
+    return;
+  }
   Link::Pointer replaced;
   bool restarted = false;
   {
@@ -149,19 +153,11 @@ bool Peers::close_if_stopped(const Link::Pointer& link) {
 // A task that dies ends its connections; the heartbeat finds out one that is silent.
 void Peers::watch(const Link::Pointer& link) {
   if (link->connection()->kind() == "in-process") return;
-  heartbeat_.watch(link->peer(),
-                   [this, peer = link->peer()](const Status& why) { close_links_with(peer, why); });
-}
-
-void Peers::watch_client(const Link::Pointer& link) {
-  if (link->connection()->kind() != "in-process") clients_.watch(link);
-}
-
-// Both sides may have opened a link.
-void Peers::close_links_with(const Peer& peer, const Status& why) {
-  for (const Link::Pointer& link : live_links()) {
-    if (link->peer().incarnation == peer.incarnation) link->close(why);
-  }
+  heartbeat_.watch(link->peer(), [this, peer = link->peer()](const Status& why) {
+    for (const Link::Pointer& each : live_links()) {  // both sides may have opened a link
+      if (each->peer().incarnation == peer.incarnation) each->close(why);
+    }
+  });
 }
 
 std::vector<Link::Pointer> Peers::live_links() const {
@@ -245,6 +241,42 @@ std::vector<ServerStatus::Peer> Peers::status() const {
     if (link != local_master_ && link != local_worker_) peers.push_back(status_of(*link));
   }
   return peers;
+}
+
+uint64_t PeerQuotas::limit_from_environment() {
+  const char* const value = std::getenv("COHORT_PEER_BYTES");
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text.empty()) {
+    return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+           static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+  }
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error == std::errc() && end == text.data() + text.size() && bytes > 0) return bytes;
+  raise(Code::InvalidArgument,
+        "[Server] COHORT_PEER_BYTES is '{}'; it must be a number of bytes, such as 4000000000",
+        text);
+}
+
+std::shared_ptr<PeerQuotas::Account> PeerQuotas::account_of(const std::string& peer) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = accounts_.find(peer); found != accounts_.end()) return found->second;
+  std::erase_if(accounts_, [](const auto& one) { return one.second.use_count() == 1; });
+  return accounts_[peer] = std::make_shared<Account>(0);
+}
+
+PeerQuotas::Charge PeerQuotas::charge(const Peer& peer, const Message& message) {
+  if (message.payloads.empty() || peer.name == self_) return nullptr;
+  const uint64_t bytes = size_of(message);
+  const std::shared_ptr<Account> account = account_of(peer.name);
+  const uint64_t now = *account += bytes;
+  Charge held(account.get(), [account, bytes](const void*) { *account -= bytes; });
+  if (now <= limit_) return held;
+  raise(Code::ResourceExhausted,
+        "[Server] {} has {} bytes of feeds, tensors and requests under way on {}, with this "
+        "message of {} bytes, and may have {}; run fewer steps at a time, send less in one, or "
+        "start {} with a larger COHORT_PEER_BYTES",
+        peer.name, now, self_, bytes, limit_, self_);
 }
 
 }  // namespace cohort::internal

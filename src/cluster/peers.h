@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
@@ -84,13 +86,10 @@ class Peers {
   std::shared_ptr<Connection> connect(const std::string& task, Deadline deadline);
   Endpoint& outbound();
   Link::Pointer begin(std::shared_ptr<Connection> connection);
-  void note_end();
   void watch(const Link::Pointer& link);
   // Closes a link that stop() may have missed. Returns whether the task was stopped.
   bool close_if_stopped(const Link::Pointer& link);
-  void watch_client(const Link::Pointer& link);
   std::vector<Link::Pointer> live_links() const;
-  void close_links_with(const Peer& peer, const Status& why);
 
   const ClusterSpec cluster_;
   const std::string self_;
@@ -113,6 +112,31 @@ class Peers {
   // These call back until they are gone, so they go first.
   Heartbeat heartbeat_;
   ClientWatch clients_;
+};
+
+// How many bytes each peer of a task has under way there: feeds and tensors of steps that are not
+// over, requests that are not answered. Connections of one peer count together. Thread-safe.
+class PeerQuotas {
+ public:
+  // The limit of a peer: COHORT_PEER_BYTES, or else half of the host's memory. Throws
+  // InvalidArgument for a value that is not a number of bytes.
+  static uint64_t limit_from_environment();
+
+  PeerQuotas(std::string self, uint64_t limit) : self_(std::move(self)), limit_(limit) {}
+
+  // The bytes count until the charge is destroyed.
+  using Charge = std::shared_ptr<const void>;
+  // For a message of `peer`. Throws ResourceExhausted when the peer has too much under way already.
+  Charge charge(const Peer& peer, const Message& message);
+
+ private:
+  using Account = std::atomic<uint64_t>;  // the bytes that count
+  std::shared_ptr<Account> account_of(const std::string& peer);
+
+  const std::string self_;
+  const uint64_t limit_;
+  Mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Account>> accounts_;  // guarded by mutex_
 };
 
 }  // namespace cohort::internal

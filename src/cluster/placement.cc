@@ -6,8 +6,7 @@
 #include <mutex>
 
 #include "base/raise.h"
-#include "cluster/task_names.h"
-#include "runtime/session_impl.h"
+#include "cluster/task_directory.h"
 
 namespace cohort::internal {
 namespace {
@@ -57,8 +56,8 @@ ClusterPlacement::ClusterPlacement(const TaskDirectory& directory, const Session
 bool ClusterPlacement::is_allowed(const std::string& task) const {
   if (filters_.empty() || task == directory_.self()) return true;
   const DeviceName name = DeviceName::parse(task);
-  return std::any_of(filters_.begin(), filters_.end(),
-                     [&](const DeviceName& filter) { return task_part(filter).matches(name); });
+  return std::ranges::any_of(
+      filters_, [&](const DeviceName& filter) { return task_part(filter).matches(name); });
 }
 
 // Those that a node names together with a device that not every task has.
@@ -70,7 +69,7 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
     const DeviceName pattern = task_part(wanted);
     for (const std::string& task : allowed_) {
       if (asked_.contains(task) || !pattern.matches(DeviceName::parse(task))) continue;
-      if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
+      if (std::ranges::find(tasks, task) == tasks.end()) tasks.push_back(task);
     }
   }
   return tasks;
@@ -99,15 +98,7 @@ std::vector<std::string> ClusterPlacement::place(const GraphImpl& graph,
   for (const auto& [task, devices] : devices_) {
     options.devices.insert(options.devices.end(), devices.begin(), devices.end());
   }
-  const int first = static_cast<int>(placed_.size());
-  const std::vector<DeviceName> fresh = place_nodes(graph, first, placed_, options);
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    placed_.push_back(fresh[i]);
-    if (!options_.log_device_placement) continue;
-    lines.push_back(placement_line(graph.node(first + static_cast<int>(i)), fresh[i]));
-  }
-  return lines;
+  return place_new_nodes(graph, placed_, options, options_.log_device_placement);
 }
 
 std::vector<std::string> ClusterPlacement::list_devices(const Gathering& gathering) {

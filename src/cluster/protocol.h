@@ -107,11 +107,6 @@ struct PrepareRun {
     fields(m.session, m.feeds, m.fetches, m.over, m.limit);
   }
 };
-// What the master answers to PrepareRun.
-struct RunPrepared {
-  uint64_t run = 0;
-  std::vector<std::string> placement_lines = {};  // of nodes placed for the run, if requested
-};
 
 template <MessageKind kind>
 struct SessionRequest {
@@ -122,6 +117,18 @@ struct SessionRequest {
 using CloseSession = SessionRequest<MessageKind::CloseSession>;
 using CloseWorkerSession = SessionRequest<MessageKind::CloseWorkerSession>;
 using ListDevices = SessionRequest<MessageKind::ListDevices>;
+
+// About one run, plan or step of a session.
+template <MessageKind kind>
+struct ItemMessage {
+  static constexpr auto kKind = kind;
+  uint64_t session = 0;
+  uint64_t item = 0;  // its number
+  static void list_fields(auto& fields, auto& m) { fields(m.session, m.item); }
+};
+using CancelStep = ItemMessage<MessageKind::CancelStep>;  // the client's number, see RunStep
+using ReleaseRun = ItemMessage<MessageKind::ReleaseRun>;
+using ReleasePlan = ItemMessage<MessageKind::ReleasePlan>;
 
 // --- Servers
 
@@ -193,18 +200,6 @@ struct RegisterPlan {
            m.ordered, m.peers, m.sends, m.sources, m.parts, m.limit);
   }
 };
-struct ReleaseRun {
-  static constexpr auto kKind = MessageKind::ReleaseRun;
-  uint64_t session = 0;
-  uint64_t run = 0;
-  static void list_fields(auto& fields, auto& m) { fields(m.session, m.run); }
-};
-struct ReleasePlan {
-  static constexpr auto kKind = MessageKind::ReleasePlan;
-  uint64_t session = 0;
-  uint64_t plan = 0;
-  static void list_fields(auto& fields, auto& m) { fields(m.session, m.plan); }
-};
 
 // --- Steps
 
@@ -228,12 +223,6 @@ struct StepDone {
   std::vector<Tensor> fetches = {};
   std::vector<NodeTiming> timings = {};
   static void list_fields(auto& fields, auto& m) { fields(m.call, m.status, m.fetches, m.timings); }
-};
-struct CancelStep {
-  static constexpr auto kKind = MessageKind::CancelStep;
-  uint64_t session = 0;
-  uint64_t call = 0;
-  static void list_fields(auto& fields, auto& m) { fields(m.session, m.call); }
 };
 struct RunPlan {
   static constexpr auto kKind = MessageKind::RunPlan;

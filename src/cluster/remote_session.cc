@@ -5,8 +5,6 @@
 #include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "cluster/cluster_endpoints.h"
-#include "cluster/long_waits.h"
 #include "cluster/protocol.h"
 
 namespace cohort::internal {
@@ -68,11 +66,13 @@ void RemoteSession::open(std::chrono::milliseconds limit) {
   version_ = answer.numbers[1];
 }
 
+Link::Pointer RemoteSession::link() const {
+  const std::lock_guard lock(mutex_);
+  return link_;
+}
+
 Link::Pointer RemoteSession::connect(Deadline deadline) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (link_ && !link_->ended()) return link_;
-  }
+  if (Link::Pointer known = link(); known && !known->ended()) return known;
   std::shared_ptr<Connection> connection;
   const Status status =
       capture_status([&] { connection = endpoint_->connect(address_, deadline); });
@@ -184,7 +184,7 @@ void RemoteSession::release(uint64_t run) {
     if (closed_ || !link_ || link_->ended()) return;
     link = link_;
   }
-  link->post(encode(ReleaseRun{.session = session_, .run = run}));
+  link->post(encode(ReleaseRun{.session = session_, .item = run}));
 }
 
 std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& request,
@@ -249,7 +249,7 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
     const WaitNote note(WaitKind::Answer, "a run of a session at " + address_, {link.peer().name},
                         began);
     if (link.connection()->deliver_until(done, deadline)) return;
-    link.post(encode(CancelStep{.session = session_, .call = id}));
+    link.post(encode(CancelStep{.session = session_, .item = id}));
     raise(Code::DeadlineExceeded, "[Session] the run took longer than {} ms", limit.count());
   });
   if (!call.done) throw Error(status);
@@ -261,34 +261,22 @@ bool RemoteSession::is_lost() const {
   return !link_ || link_->ended() || !link_end_.ok();
 }
 
-uint64_t RemoteSession::server_incarnation() const {
-  const std::lock_guard lock(mutex_);
-  return link_->peer().incarnation;
-}
+uint64_t RemoteSession::server_incarnation() const { return link()->peer().incarnation; }
 
 void RemoteSession::cancel_runs() {
-  Link::Pointer link;
   std::vector<uint64_t> running;
   {
     const std::lock_guard lock(mutex_);
-    link = link_;
     for (const auto& [id, call] : calls_) {
       if (!call->done) running.push_back(id);
     }
   }
   for (const uint64_t id : running) {
-    link->post(encode(CancelStep{.session = session_, .call = id}));
+    link()->post(encode(CancelStep{.session = session_, .item = id}));
   }
 }
 
-void RemoteSession::abandon(const Status& why) {
-  Link::Pointer link;
-  {
-    const std::lock_guard lock(mutex_);
-    link = link_;
-  }
-  link->close(why);
-}
+void RemoteSession::abandon(const Status& why) { link()->close(why); }
 
 std::vector<std::string> RemoteSession::list_devices() const {
   check_open();

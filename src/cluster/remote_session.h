@@ -55,6 +55,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   void release(uint64_t run);
   void extend(Deadline deadline);
   Link::Pointer connect(Deadline deadline);
+  Link::Pointer link() const;
   void receive(const Message& message);
   void fail_calls(const Status& why);
   StepDone wait_for(Call& call, uint64_t id, Link& link, std::chrono::milliseconds limit);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <thread>
 
-#include "cluster/cluster_endpoints.h"
 #include "cluster/link.h"
 #include "cluster/protocol.h"
 #include "cohort/cohort.h"
@@ -142,7 +141,7 @@ TEST(Protocol, ARequestHasItsNumberAfterItsKind) {
 
 TEST(Protocol, AMessageOfAnotherKindIsRefused) {
   EXPECT_ERROR(Code::DataLoss, "a plan: it is of another kind",
-               decode<RegisterPlan>(encode(CancelStep{.session = 1, .call = 2})));
+               decode<RegisterPlan>(encode(CancelStep{.session = 1, .item = 2})));
 }
 
 TEST(Protocol, EdgesWithoutTheirTensorsAreRefused) {

@@ -1,19 +1,22 @@
-#include "cluster/task_server.h"
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <mutex>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
-#include "cluster/cluster_endpoints.h"
+#include "base/random_number.h"
+#include "base/timers.h"
+#include "cluster/master.h"
 #include "cluster/server_status.h"
-#include "cluster/task_names.h"
+#include "cohort/server.h"
+#include "rpc/make_endpoint.h"
 #include "runtime/thread_pool.h"
 #include "topology/address.h"
 
@@ -37,8 +40,28 @@ void note_signal(int) {
 // program handles that signal itself.
 class StopSignal {
  public:
-  StopSignal();
-  ~StopSignal();
+  StopSignal() {
+    const std::lock_guard lock(signal_mutex);
+    if (signal_event < 0) signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signal_users++ > 0 || signal_event < 0) return;
+    uint64_t earlier = 0;  // a signal that ended earlier waiting
+    [[maybe_unused]] const ssize_t taken = ::read(signal_event, &earlier, sizeof earlier);
+    struct sigaction before {};
+    sigaction(SIGTERM, nullptr, &before);
+    if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
+    struct sigaction action {};
+    action.sa_handler = note_signal;
+    action.sa_flags = SA_RESTART;
+    is_installed = sigaction(SIGTERM, &action, nullptr) == 0;
+  }
+
+  ~StopSignal() {
+    const std::lock_guard lock(signal_mutex);
+    if (--signal_users > 0 || !is_installed) return;
+    std::signal(SIGTERM, SIG_DFL);
+    is_installed = false;
+  }
+
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
@@ -46,33 +69,10 @@ class StopSignal {
   int event() const { return signal_event; }
 };
 
-StopSignal::StopSignal() {
-  const std::lock_guard lock(signal_mutex);
-  if (signal_event < 0) signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (signal_users++ > 0 || signal_event < 0) return;
-  uint64_t earlier = 0;  // a signal that ended earlier waiting
-  [[maybe_unused]] const ssize_t taken = ::read(signal_event, &earlier, sizeof earlier);
-  struct sigaction before {};
-  sigaction(SIGTERM, nullptr, &before);
-  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
-  struct sigaction action {};
-  action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;
-  is_installed = sigaction(SIGTERM, &action, nullptr) == 0;
-}
-
-StopSignal::~StopSignal() {
-  const std::lock_guard lock(signal_mutex);
-  if (--signal_users > 0 || !is_installed) return;
-  std::signal(SIGTERM, SIG_DFL);
-  is_installed = false;
-}
-
 // The longest waits, as an Activity shows them.
 std::vector<WaitNote> notes_of(std::vector<LongWait> waits) {
   constexpr size_t kMaxShown = 4;  // as a rule the rest waits for the same
-  std::sort(waits.begin(), waits.end(),
-            [](const LongWait& a, const LongWait& b) { return a.since < b.since; });
+  std::ranges::sort(waits, [](const LongWait& a, const LongWait& b) { return a.since < b.since; });
   waits.resize(std::min(waits.size(), kMaxShown));
   std::vector<WaitNote> notes;
   for (const LongWait& wait : waits)
@@ -104,246 +104,299 @@ void check_protocol(const std::string& protocol) {
         protocol);
 }
 
+// The same for all tasks that were started with the same cluster.
+uint64_t fingerprint(const ClusterSpec& cluster) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine
+  for (const char c : cluster.to_string()) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  return hash == 0 ? 1 : hash;
+}
+
+// How this process takes part in a cluster as a task that listens. `details` is a text for those
+// who ask for the status of the task; see EndpointOptions.
+std::unique_ptr<Endpoint> make_task_endpoint(const ServerDef& def, const ServerOptions& options,
+                                             Endpoint::Accept accept,
+                                             std::function<std::string()> details) {
+  return make_endpoint({.self = {.name = task_name(def.job_name, def.task_index),
+                                 .incarnation = random_number(),
+                                 .address = def.address()},
+                        .cluster = options.joins_later ? 0 : fingerprint(def.cluster),
+                        .credentials = options.credentials,
+                        .spans_hosts = spans_hosts(def.cluster),
+                        .details = std::move(details)},
+                       std::move(accept));
+}
+
+// The same task, to call tasks of other clusters with. It does not listen.
+std::unique_ptr<Endpoint> make_outbound_endpoint(const Peer& task, const Credentials& credentials) {
+  return make_endpoint(
+      {.self = {.name = task.name, .incarnation = task.incarnation}, .credentials = credentials});
+}
+
 }  // namespace
 
-TaskServer::TaskServer(ServerDef def, ServerOptions options)
-    : def_(std::move(def)), options_(std::move(options)) {
-  check_protocol(def_.protocol);
-  (void)parse_address(def_.address());
-  stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (stop_event_ < 0) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
-  if (options_.start) start();
-}
-
-TaskServer::~TaskServer() {
-  stop();
-  ::close(stop_event_);
-}
-
-void TaskServer::start() {
-  const std::lock_guard lock(mutex_);
-  if (state_ == State::Started) return;
-  if (state_ == State::Stopped) {
-    raise(Code::FailedPrecondition, "[Server] it was stopped; make a new one");
+// The implementation of a Server: an endpoint that others connect to, a master and a worker.
+class TaskServer {
+ public:
+  TaskServer(ServerDef def, ServerOptions options)
+      : def_(std::move(def)), options_(std::move(options)) {
+    check_protocol(def_.protocol);
+    (void)parse_address(def_.address());
+    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (stop_event_ < 0) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
+    if (options_.start) start();
   }
-  const std::string name = task_name(def_.job_name, def_.task_index);
-  peers_ = std::make_shared<Peers>(
-      def_.cluster, name,
-      HeartbeatOptions{.credentials = options_.credentials, .limit = options_.silence_limit},
-      Link::Events{
-          .received = [this](const Link::Pointer& from,
-                             const Message& message) { receive(from, message); },
-          .ended = [this](const Link::Pointer& link, const Status& why) { link_ended(link, why); }},
-      [this](const Link::Pointer& client) { return master_->pending_wait(client); });
-  quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
-  worker_ = std::make_unique<Worker>(peers_);
-  master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
-  // Requests that come before this function ends wait for mutex_, see receive_request.
-  endpoint_ = make_task_endpoint(
-      def_, options_,
-      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
-      [this] { return encode_server_status(status()); });
-  def_.cluster = with_address(def_, endpoint_->self().address);
-  peers_->start(endpoint_, [self = endpoint_->self(), credentials = options_.credentials] {
-    return make_outbound_endpoint(self, credentials);
-  });
-  state_ = State::Started;
-  note_waits();
-}
 
-void TaskServer::note_waits() {
-  using std::chrono::steady_clock;
-  const auto now = steady_clock::now();
-  std::vector<LongWait> waits = worker_->waits(now - stall_patience());
-  for (LongWait& wait : master_->waits(now - stall_patience())) waits.push_back(std::move(wait));
-  wait_notes_ = notes_of(std::move(waits));
-  const steady_clock::duration pause =
-      std::min<steady_clock::duration>(std::chrono::seconds(1), stall_patience() / 4);
-  watch_.at(now + pause, [this] { note_waits(); });
-}
-
-void TaskServer::receive(const Link::Pointer& from, const Message& message) {
-  switch (kind_of(message)) {
-    case MessageKind::RunStep:
-      return run_step(from, message);
-    case MessageKind::CancelStep:
-      return master_->cancel(from, decode<CancelStep>(message));
-    case MessageKind::ReleaseRun:
-      return master_->release(from, decode<ReleaseRun>(message));
-    case MessageKind::ReleasePlan:
-      return worker_->release(from, decode<ReleasePlan>(message));
-    case MessageKind::PlanDone:
-      return plan_done(from, message);
-    case MessageKind::RunPlan:
-      return run_plan(from, message);
-    case MessageKind::AbortPlan:
-      return worker_->abort(from, decode<AbortPlan>(message));
-    case MessageKind::StepTensors:
-      return arrive(from, message, decode<StepTensors>(message));
-    case MessageKind::Notice:
-    case MessageKind::StepDone:
-    case MessageKind::Answer:
-      return;
-    default:
-      return receive_request(from, message);
+  ~TaskServer() {
+    stop();
+    ::close(stop_event_);
   }
-}
 
-void TaskServer::run_step(const Link::Pointer& from, const Message& message) {
-  auto run = decode<RunStep>(message);
-  const Status status =
-      capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
-  if (status.ok()) return master_->run(from, std::move(run));
-  from->post(encode(StepDone{.call = run.call, .status = status}, peers_->self()));
-}
-
-void TaskServer::run_plan(const Link::Pointer& from, const Message& message) {
-  auto run = decode<RunPlan>(message);
-  const Status status =
-      capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
-  if (status.ok()) return worker_->run(from, std::move(run));
-  from->post(
-      encode(PlanDone{.session = run.session, .step = run.step, .status = status}, peers_->self()));
-}
-
-void TaskServer::arrive(const Link::Pointer& from, const Message& message, StepTensors tensors) {
-  const Status status =
-      capture_status([&] { tensors.charge = quotas_->charge(from->peer(), message); });
-  if (status.ok()) {
-    worker_->arrive(std::move(tensors));
-  } else {
-    worker_->refuse(tensors, status);
-  }
-}
-
-void TaskServer::plan_done(const Link::Pointer& from, const Message& message) {
-  auto outcome = decode<PlanDone>(message);
-  if (!outcome.last_tensors.edges.empty()) {
-    arrive(from, message, std::move(outcome.last_tensors));
-  }
-  master_->done(from, std::move(outcome));
-}
-
-void TaskServer::receive_request(const Link::Pointer& from, const Message& message) {
-  const uint64_t request = request_of(message);
-  {
+  void start() {
     const std::lock_guard lock(mutex_);
-    ++open_requests_;
-  }
-  run_pool().submit([this, from, message, request] {
-    Answer answer;
-    const Status status = capture_status([&] {
-      const PeerQuotas::Charge charge = quotas_->charge(from->peer(), message);
-      answer = answer_to(from, message);
+    if (state_ == State::Started) return;
+    if (state_ == State::Stopped) {
+      raise(Code::FailedPrecondition, "[Server] it was stopped; make a new one");
+    }
+    const std::string name = task_name(def_.job_name, def_.task_index);
+    peers_ = std::make_shared<Peers>(
+        def_.cluster, name,
+        HeartbeatOptions{.credentials = options_.credentials, .limit = options_.silence_limit},
+        Link::Events{.received = [this](const Link::Pointer& from,
+                                        const Message& message) { receive(from, message); },
+                     .ended = [this](const Link::Pointer& link,
+                                     const Status& why) { link_ended(link, why); }},
+        [this](const Link::Pointer& client) { return master_->pending_wait(client); });
+    quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
+    worker_ = std::make_unique<Worker>(peers_);
+    master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
+    // Requests that come before this function ends wait for mutex_, see receive_request.
+    endpoint_ = make_task_endpoint(
+        def_, options_,
+        [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
+        [this] { return encode_server_status(status()); });
+    def_.cluster = with_address(def_, endpoint_->self().address);
+    peers_->start(endpoint_, [self = endpoint_->self(), credentials = options_.credentials] {
+      return make_outbound_endpoint(self, credentials);
     });
-    answer.request = request;
-    answer.status = status;
-    from->answer(answer);
-    // After the answer, because a server that stops ends the connection.
-    if (kind_of(message) == MessageKind::Shutdown && status.ok()) request_stop();
-    const std::lock_guard lock(mutex_);
-    --open_requests_;
-    answered_.notify_all();
-  });
-}
-
-Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) {
-  switch (kind_of(message)) {
-    case MessageKind::OpenSession:
-      return master_->open(from, decode<OpenSession>(message));
-    case MessageKind::ExtendSession:
-      return master_->extend(from, decode<ExtendSession>(message));
-    case MessageKind::PrepareRun:
-      return master_->prepare(from, decode<PrepareRun>(message));
-    case MessageKind::CloseSession:
-      return master_->close(from, decode<CloseSession>(message).session);
-    case MessageKind::ListDevices:
-      return master_->list_devices(from, decode<ListDevices>(message).session);
-    case MessageKind::ResetContainers:
-      return master_->reset(decode<ResetContainers>(message).containers);
-    case MessageKind::GetStatus:
-      return {.texts = {encode_server_status(status())}};
-    case MessageKind::GetDevices:
-      return {.texts = worker_->devices()};
-    case MessageKind::RegisterPlan:
-      return worker_->register_plan(from, decode<RegisterPlan>(message));
-    case MessageKind::CloseWorkerSession:
-      worker_->close_session(from, decode<CloseWorkerSession>(message).session);
-      return {};
-    case MessageKind::ClearContainers:
-      worker_->clear(decode<ClearContainers>(message).containers);
-      return {};
-    case MessageKind::Shutdown:
-      return {};  // receive_request stops the server after the answer
-    default:
-      raise(Code::Unimplemented, "[Server] it does not know such a request");
+    state_ = State::Started;
+    note_waits();
   }
-}
 
-void TaskServer::link_ended(const Link::Pointer& link, const Status& why) {
-  master_->lost(link, why);
-  worker_->lost(link, why);
-}
-
-void TaskServer::request_stop() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(stop_event_, &one, sizeof one);
-}
-
-void TaskServer::join() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_ == State::Stopped) return;
+  void join() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ == State::Stopped) return;
+    }
+    start();
+    const StopSignal signal;
+    pollfd events[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},
+                       {.fd = signal.event(), .events = POLLIN, .revents = 0}};
+    while (poll(events, 2, -1) < 0 && errno == EINTR) {
+    }
+    stop();
   }
-  start();
-  const StopSignal signal;
-  pollfd events[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},
-                     {.fd = signal.event(), .events = POLLIN, .revents = 0}};
-  while (poll(events, 2, -1) < 0 && errno == EINTR) {
-  }
-  stop();
-}
 
-void TaskServer::stop() {
-  {
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      const State before = std::exchange(state_, State::Stopped);
+      if (before != State::Started) {
+        request_stop();
+        return;
+      }
+    }
+    const Status why{.code = Code::Unavailable,
+                     .message = "[Server] " + peers_->self() + " was stopped"};
+    master_->stop(why);
+    worker_->stop(why);
+    peers_->stop();
+    std::unique_lock lock(mutex_);
+    answered_.wait(lock, [&] { return open_requests_ == 0; });
+    lock.unlock();
+    request_stop();
+  }
+
+  std::string target() const { return "grpc://" + server_def().address(); }
+
+  ServerDef server_def() const {
     const std::lock_guard lock(mutex_);
-    const State before = std::exchange(state_, State::Stopped);
-    if (before != State::Started) {
-      request_stop();
-      return;
+    return def_;
+  }
+
+  ServerStatus status() const {
+    ServerStatus status;
+    status.task = task_name(def_.job_name, def_.task_index);
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::Started) return status;
+    worker_->describe(status);
+    status.sessions = master_->status();
+    status.peers = peers_->status();
+    return status;
+  }
+
+ private:
+  enum class State { New, Started, Stopped };
+
+  void receive(const Link::Pointer& from, const Message& message) {
+    switch (kind_of(message)) {
+      case MessageKind::RunStep:
+        return run_step(from, message);
+      case MessageKind::CancelStep:
+        return master_->cancel(from, decode<CancelStep>(message));
+      case MessageKind::ReleaseRun:
+        return master_->release(from, decode<ReleaseRun>(message));
+      case MessageKind::ReleasePlan:
+        return worker_->release(from, decode<ReleasePlan>(message));
+      case MessageKind::PlanDone:
+        return plan_done(from, message);
+      case MessageKind::RunPlan:
+        return run_plan(from, message);
+      case MessageKind::AbortPlan:
+        return worker_->abort(from, decode<AbortPlan>(message));
+      case MessageKind::StepTensors:
+        return arrive(from, message, decode<StepTensors>(message));
+      case MessageKind::Notice:
+      case MessageKind::StepDone:
+      case MessageKind::Answer:
+        return;
+      default:
+        return receive_request(from, message);
     }
   }
-  const Status why{.code = Code::Unavailable,
-                   .message = "[Server] " + peers_->self() + " was stopped"};
-  master_->stop(why);
-  worker_->stop(why);
-  peers_->stop();
-  std::unique_lock lock(mutex_);
-  answered_.wait(lock, [&] { return open_requests_ == 0; });
-  lock.unlock();
-  request_stop();
-}
 
-std::string TaskServer::target() const { return "grpc://" + server_def().address(); }
+  void run_step(const Link::Pointer& from, const Message& message) {
+    auto run = decode<RunStep>(message);
+    const Status status =
+        capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
+    if (status.ok()) return master_->run(from, std::move(run));
+    from->post(encode(StepDone{.call = run.call, .status = status}, peers_->self()));
+  }
 
-ServerDef TaskServer::server_def() const {
-  const std::lock_guard lock(mutex_);
-  return def_;
-}
+  void run_plan(const Link::Pointer& from, const Message& message) {
+    auto run = decode<RunPlan>(message);
+    const Status status =
+        capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
+    if (status.ok()) return worker_->run(from, std::move(run));
+    from->post(encode(PlanDone{.session = run.session, .step = run.step, .status = status},
+                      peers_->self()));
+  }
 
-ServerStatus TaskServer::status() const {
-  ServerStatus status;
-  status.task = task_name(def_.job_name, def_.task_index);
-  const std::lock_guard lock(mutex_);
-  if (state_ != State::Started) return status;
-  status.devices = worker_->devices();
-  status.sessions = master_->status();
-  status.worker_sessions = worker_->num_sessions();
-  status.plans = worker_->num_plans();
-  status.running_steps = worker_->num_running();
-  status.peers = peers_->status();
-  return status;
-}
+  // Tensors that came with that message.
+  void arrive(const Link::Pointer& from, const Message& message, StepTensors tensors) {
+    const Status status =
+        capture_status([&] { tensors.charge = quotas_->charge(from->peer(), message); });
+    if (status.ok()) {
+      worker_->arrive(std::move(tensors));
+    } else {
+      worker_->refuse(tensors, status);
+    }
+  }
+
+  void plan_done(const Link::Pointer& from, const Message& message) {
+    auto outcome = decode<PlanDone>(message);
+    if (!outcome.last_tensors.edges.empty()) {
+      arrive(from, message, std::move(outcome.last_tensors));
+    }
+    master_->done(from, std::move(outcome));
+  }
+
+  // Serves the request on a thread of the pool, and answers.
+  void receive_request(const Link::Pointer& from, const Message& message) {
+    const uint64_t request = request_of(message);
+    {
+      const std::lock_guard lock(mutex_);
+      ++open_requests_;
+    }
+    run_pool().submit([this, from, message, request] {
+      Answer answer;
+      const Status status = capture_status([&] {
+        const PeerQuotas::Charge charge = quotas_->charge(from->peer(), message);
+        answer = answer_to(from, message);
+      });
+      answer.request = request;
+      answer.status = status;
+      from->answer(answer);
+      // After the answer, because a server that stops ends the connection.
+      if (kind_of(message) == MessageKind::Shutdown && status.ok()) request_stop();
+      const std::lock_guard lock(mutex_);
+      --open_requests_;
+      answered_.notify_all();
+    });
+  }
+
+  Answer answer_to(const Link::Pointer& from, const Message& message) {
+    switch (kind_of(message)) {
+      case MessageKind::OpenSession:
+        return master_->open(from, decode<OpenSession>(message));
+      case MessageKind::ExtendSession:
+        return master_->extend(from, decode<ExtendSession>(message));
+      case MessageKind::PrepareRun:
+        return master_->prepare(from, decode<PrepareRun>(message));
+      case MessageKind::CloseSession:
+        return master_->close(from, decode<CloseSession>(message).session);
+      case MessageKind::ListDevices:
+        return master_->list_devices(from, decode<ListDevices>(message).session);
+      case MessageKind::ResetContainers:
+        return master_->reset(decode<ResetContainers>(message).containers);
+      case MessageKind::GetStatus:
+        return {.texts = {encode_server_status(status())}};
+      case MessageKind::GetDevices:
+        return {.texts = worker_->devices()};
+      case MessageKind::RegisterPlan:
+        return worker_->register_plan(from, decode<RegisterPlan>(message));
+      case MessageKind::CloseWorkerSession:
+        worker_->close_session(from, decode<CloseWorkerSession>(message).session);
+        return {};
+      case MessageKind::ClearContainers:
+        worker_->clear(decode<ClearContainers>(message).containers);
+        return {};
+      case MessageKind::Shutdown:
+        return {};  // receive_request stops the server after the answer
+      default:
+        raise(Code::Unimplemented, "[Server] it does not know such a request");
+    }
+  }
+
+  void link_ended(const Link::Pointer& link, const Status& why) {
+    master_->lost(link, why);
+    worker_->lost(link, why);
+  }
+
+  void request_stop() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(stop_event_, &one, sizeof one);
+  }
+
+  // Adds waits that take long to the process's Activity, and comes again after a while.
+  void note_waits() {
+    using std::chrono::steady_clock;
+    const auto now = steady_clock::now();
+    std::vector<LongWait> waits;
+    worker_->add_waits(now - stall_patience(), waits);
+    master_->add_waits(now - stall_patience(), waits);
+    wait_notes_ = notes_of(std::move(waits));
+    const steady_clock::duration pause =
+        std::min<steady_clock::duration>(std::chrono::seconds(1), stall_patience() / 4);
+    watch_.at(now + pause, [this] { note_waits(); });
+  }
+
+  ServerDef def_;  // guarded by mutex_ until started
+  const ServerOptions options_;
+  std::shared_ptr<Peers> peers_;
+  std::unique_ptr<PeerQuotas> quotas_;
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Master> master_;
+  std::shared_ptr<Endpoint> endpoint_;
+  int stop_event_;  // readable once the server is to stop
+
+  mutable Mutex mutex_;
+  State state_ = State::New;  // guarded by mutex_, as all below
+  size_t open_requests_ = 0;
+  std::condition_variable_any answered_;
+
+  std::vector<WaitNote> wait_notes_;  // written by the thread of the next one alone
+  Timers watch_;
+};
 
 }  // namespace internal
 

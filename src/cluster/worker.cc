@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cluster/task_names.h"
+#include "cluster/task_directory.h"
 #include "cohort/device.h"
 #include "graph/scopes.h"
 
@@ -13,6 +13,11 @@ Worker::SessionPointer Worker::find(uint64_t session) const {
   const std::lock_guard lock(mutex_);
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? nullptr : found->second;
+}
+
+Worker::SessionPointer Worker::find(const Link::Pointer& master, uint64_t session) const {
+  SessionPointer found = find(session);
+  return found && found->is_of(master) ? found : nullptr;
 }
 
 Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const RegisterPlan& plan) {
@@ -48,10 +53,8 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
 }
 
 void Worker::close_session(const Link::Pointer& master, uint64_t session) {
-  const auto mine = [&](WorkerSession& one) { return one.id() == session && one.is_of(master); };
-  for (const SessionPointer& one : take_sessions(mine)) {
-    one->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
-  }
+  close_sessions([&](WorkerSession& one) { return one.id() == session && one.is_of(master); },
+                 {.code = Code::Cancelled, .message = "[Session] the session was closed"});
 }
 
 void Worker::clear(const std::vector<std::string>& containers) {
@@ -72,10 +75,8 @@ std::vector<std::string> Worker::devices() const {
 }
 
 void Worker::run(const Link::Pointer& master, RunPlan run) {
-  const SessionPointer session = find(run.session);
-  if (session && session->is_of(master)) {
-    session->run(std::move(run));
-    return;
+  if (const SessionPointer session = find(master, run.session)) {
+    return session->run(std::move(run));
   }
   master->post(encode(
       PlanDone{.session = run.session,
@@ -95,39 +96,33 @@ void Worker::refuse(const StepTensors& tensors, const Status& why) {
 }
 
 void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {
-  const SessionPointer session = find(abort.session);
-  if (session && session->is_of(master)) session->abort(abort);
+  if (const SessionPointer session = find(master, abort.session)) session->abort(abort);
 }
 
 void Worker::release(const Link::Pointer& master, const ReleasePlan& release) {
-  const SessionPointer session = find(release.session);
-  if (session && session->is_of(master)) session->release(release.plan);
+  if (const SessionPointer session = find(master, release.session)) session->release(release.item);
 }
 
-std::vector<Worker::SessionPointer> Worker::take_sessions(
-    const std::function<bool(WorkerSession&)>& which) {
+void Worker::close_sessions(const std::function<bool(WorkerSession&)>& which, const Status& why) {
   std::vector<SessionPointer> taken;
-  const std::lock_guard lock(mutex_);
-  std::erase_if(sessions_, [&](const auto& entry) {
-    if (!which(*entry.second)) return false;
-    taken.push_back(entry.second);
-    return true;
-  });
-  return taken;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(sessions_, [&](const auto& entry) {
+      if (!which(*entry.second)) return false;
+      taken.push_back(entry.second);
+      return true;
+    });
+  }
+  for (const SessionPointer& session : taken) session->close(why);
 }
 
 void Worker::lost(const Link::Pointer& link, const Status& why) {
-  for (const SessionPointer& one :
-       take_sessions([&](WorkerSession& session) { return session.is_of(link); })) {
-    one->close(why);
-  }
+  close_sessions([&](WorkerSession& session) { return session.is_of(link); }, why);
   for (const SessionPointer& one : all_sessions()) one->lost(link->peer().name, why);
 }
 
 void Worker::stop(const Status& why) {
-  for (const SessionPointer& one : take_sessions([](WorkerSession&) { return true; })) {
-    one->close(why);
-  }
+  close_sessions([](WorkerSession&) { return true; }, why);
 }
 
 std::vector<Worker::SessionPointer> Worker::all_sessions() const {
@@ -137,26 +132,18 @@ std::vector<Worker::SessionPointer> Worker::all_sessions() const {
   return all;
 }
 
-std::vector<LongWait> Worker::waits(std::chrono::steady_clock::time_point before) const {
-  std::vector<LongWait> all;
+void Worker::add_waits(std::chrono::steady_clock::time_point before,
+                       std::vector<LongWait>& waits) const {
+  for (const SessionPointer& session : all_sessions()) session->add_waits(before, waits);
+}
+
+void Worker::describe(ServerStatus& status) const {
+  status.devices = devices();
   for (const SessionPointer& session : all_sessions()) {
-    for (LongWait& wait : session->waits(before)) all.push_back(std::move(wait));
+    ++status.worker_sessions;
+    status.plans += session->num_plans();
+    status.running_steps += session->num_running();
   }
-  return all;
-}
-
-size_t Worker::num_sessions() const { return all_sessions().size(); }
-
-size_t Worker::num_plans() const {
-  size_t count = 0;
-  for (const SessionPointer& session : all_sessions()) count += session->num_plans();
-  return count;
-}
-
-size_t Worker::num_running() const {
-  size_t count = 0;
-  for (const SessionPointer& session : all_sessions()) count += session->num_running();
-  return count;
 }
 
 namespace {
@@ -186,17 +173,14 @@ size_t WorkerSession::num_running() const {
   return steps_.size();
 }
 
-std::vector<LongWait> WorkerSession::waits(std::chrono::steady_clock::time_point before) const {
+void WorkerSession::add_waits(std::chrono::steady_clock::time_point before,
+                              std::vector<LongWait>& waits) const {
   std::vector<std::shared_ptr<WorkerStep>> running;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, step] : steps_) running.push_back(step);
   }
-  std::vector<LongWait> all;
-  for (const auto& step : running) {
-    for (LongWait& wait : step->waits(before)) all.push_back(std::move(wait));
-  }
-  return all;
+  for (const auto& step : running) step->add_waits(before, waits);
 }
 
 void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
@@ -209,12 +193,9 @@ void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
 }
 
 void WorkerSession::release(uint64_t plan) {
-  std::shared_ptr<const WorkerPlan> ended;  // destroyed outside the lock
+  decltype(plans_)::node_type ended;  // destroyed outside the lock
   const std::lock_guard lock(mutex_);
-  if (const auto found = plans_.find(plan); found != plans_.end()) {
-    ended = std::move(found->second);
-    plans_.erase(found);
-  }
+  ended = plans_.extract(plan);
 }
 
 std::shared_ptr<WorkerStep> WorkerSession::step(uint64_t plan, uint64_t step) {
@@ -245,15 +226,12 @@ void WorkerSession::run(RunPlan run) {
 }
 
 void WorkerSession::finish(PlanDone done) {
-  std::shared_ptr<WorkerStep> ended;  // destroyed outside the lock
+  decltype(steps_)::node_type ended;  // destroyed outside the lock
   {
     const std::lock_guard lock(mutex_);
     over_[place_of(done.step)] = done.step;
     early_.erase(done.step);
-    if (const auto found = steps_.find(done.step); found != steps_.end()) {
-      ended = std::move(found->second);
-      steps_.erase(found);
-    }
+    ended = steps_.extract(done.step);
   }
   master_->post(encode(done, task_));
 }
@@ -270,16 +248,18 @@ void WorkerSession::note_early(uint64_t step) {
   early_.insert(step);
 }
 
-void WorkerSession::arrive(StepTensors tensors) {
+std::shared_ptr<WorkerStep> WorkerSession::step_of(const StepTensors& tensors) {
   note_early(tensors.step);
   const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
-  if (found && found->plan().id == tensors.plan) found->arrive(std::move(tensors));
+  return found && found->plan().id == tensors.plan ? found : nullptr;
+}
+
+void WorkerSession::arrive(StepTensors tensors) {
+  if (const auto found = step_of(tensors)) found->arrive(std::move(tensors));
 }
 
 void WorkerSession::refuse(const StepTensors& tensors, const Status& why) {
-  note_early(tensors.step);
-  const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
-  if (found && found->plan().id == tensors.plan) found->cancel(why);
+  if (const auto found = step_of(tensors)) found->cancel(why);
 }
 
 void WorkerSession::abort(const AbortPlan& abort) {
@@ -294,7 +274,7 @@ void WorkerSession::lost(const std::string& task, const Status& why) {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, step] : steps_) {
       const std::vector<std::string>& sources = step->plan().sources;
-      if (std::find(sources.begin(), sources.end(), task) != sources.end()) waiting.push_back(step);
+      if (std::ranges::find(sources, task) != sources.end()) waiting.push_back(step);
     }
   }
   for (const auto& step : waiting) step->cancel(lost_task(task, why));

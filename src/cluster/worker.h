@@ -27,7 +27,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   const std::string& task() const { return task_; }
   size_t num_plans() const;
   size_t num_running() const;
-  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
+  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const;
 
   // Throws AlreadyExists if the plan's number is taken.
   void add(std::shared_ptr<const WorkerPlan> plan);
@@ -47,6 +47,8 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
  private:
   // Finds or makes the step. Null if the step is over or the plan is unknown.
   std::shared_ptr<WorkerStep> step(uint64_t plan, uint64_t step);
+  // The same for tensors, which may come before the master starts the step.
+  std::shared_ptr<WorkerStep> step_of(const StepTensors& tensors);
   void note_early(uint64_t step);
   void finish(PlanDone done);
 
@@ -85,17 +87,18 @@ class Worker {
   void lost(const Link::Pointer& link, const Status& why);
   void stop(const Status& why);
 
-  size_t num_sessions() const;
-  size_t num_plans() const;
-  size_t num_running() const;
-  // For tensors of other tasks, since before that time.
-  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
+  // Writes what this worker has and does into the status of its server.
+  void describe(ServerStatus& status) const;
+  // Adds the waits for tensors of other tasks since before that time.
+  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const;
 
  private:
   using SessionPointer = std::shared_ptr<WorkerSession>;
   SessionPointer find(uint64_t session) const;
+  // Null if the session does not exist or is of another master.
+  SessionPointer find(const Link::Pointer& master, uint64_t session) const;
   SessionPointer find_or_make(const Link::Pointer& master, const RegisterPlan& plan);
-  std::vector<SessionPointer> take_sessions(const std::function<bool(WorkerSession&)>& which);
+  void close_sessions(const std::function<bool(WorkerSession&)>& which, const Status& why);
   std::vector<SessionPointer> all_sessions() const;
 
   const std::shared_ptr<Peers> peers_;

@@ -216,38 +216,6 @@ void ClosureQueue::put_back(const ClosurePtr& closure) {
   to_do_.notify_all();
 }
 
-void ClosureQueue::report(const Status& status) {
-  const std::lock_guard lock(mutex_);
-  if (!cancelling_ && !error_) error_ = status;
-  changed_.notify_all();
-}
-
-bool ClosureQueue::cancelling() const {
-  const std::lock_guard lock(mutex_);
-  return cancelling_ || stopped_;
-}
-
-int64_t ClosureQueue::all_done_below() const {
-  const std::lock_guard lock(mutex_);
-  return numbers_.all_done_below();
-}
-
-void ClosureQueue::pause() {
-  const std::lock_guard lock(mutex_);
-  ++paused_;
-}
-
-void ClosureQueue::resume() {
-  const std::lock_guard lock(mutex_);
-  --paused_;
-  to_do_.notify_all();
-}
-
-void ClosureQueue::end_running() {
-  Lock lock(mutex_);
-  cancel_until_idle(lock);
-}
-
 void ClosureQueue::add_worker() {
   const std::lock_guard lock(mutex_);
   lines_.add_worker();

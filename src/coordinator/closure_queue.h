@@ -5,7 +5,6 @@
 #include <stop_token>
 
 #include "base/mutex.h"
-#include "coordinator/closure_group.h"
 #include "coordinator/closures.h"
 
 namespace cohort::internal {
@@ -38,18 +37,38 @@ class ClosureQueue {
   void put_back(const ClosurePtr& closure);
 
   // Reports an error that does not belong to a function. The first error counts.
-  void report(const Status& status);
+  void report(const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (!cancelling_ && !error_) error_ = status;
+    changed_.notify_all();
+  }
   // Whether the running functions are being cancelled.
-  bool cancelling() const;
+  bool cancelling() const {
+    const std::lock_guard lock(mutex_);
+    return cancelling_ || stopped_;
+  }
   // All closures with smaller numbers are over.
-  int64_t all_done_below() const;
+  int64_t all_done_below() const {
+    const std::lock_guard lock(mutex_);
+    return numbers_.all_done_below();
+  }
   // Adds a worker that takes closures. A group grows by one function.
   void add_worker();
   // No worker takes closures until resume() was called as often.
-  void pause();
-  void resume();
+  void pause() {
+    const std::lock_guard lock(mutex_);
+    ++paused_;
+  }
+  void resume() {
+    const std::lock_guard lock(mutex_);
+    --paused_;
+    to_do_.notify_all();
+  }
   // Cancels the running functions and waits for their end.
-  void end_running();
+  void end_running() {
+    Lock lock(mutex_);
+    cancel_until_idle(lock);
+  }
   // Forgets the gradients of the group that have come so far: they are lost.
   void restart_group();
 

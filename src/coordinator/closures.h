@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "coordinator/group_updates.h"
@@ -35,7 +38,12 @@ struct Closure {
 
   // Whether the worker has all arguments. A worker that was added later does not have the values
   // that each earlier worker has of its own.
-  bool has_arguments_on(int task) const;
+  bool has_arguments_on(int task) const {
+    return std::ranges::all_of(remote, [task](const std::optional<RemoteArgument>& argument) {
+      return !argument || argument->results.size() == 1 ||
+             static_cast<size_t>(task) < argument->results.size();
+    });
+  }
 };
 using ClosurePtr = std::shared_ptr<Closure>;
 
@@ -54,7 +62,73 @@ struct Grouping {
   std::function<void(const Updates&, int64_t number)> update_rest = {};
 };
 
-class ClosureGroup;
+// The functions whose gradients make up the next updates.
+class ClosureGroup {
+ public:
+  explicit ClosureGroup(int size) : size_(size) {}
+
+  // Whether the closure may run now: groups do not concern it, or this group has it or has room.
+  bool admits(const Closure& closure) const {
+    return !is_grouped(closure) || closure.in_group || members_ < size_;
+  }
+
+  void begin(Closure& closure) {
+    if (!is_grouped(closure) || closure.in_group) return;
+    closure.in_group = true;
+    ++members_;
+  }
+
+  // The closure will never add its gradients.
+  void leave(Closure& closure) {
+    if (!closure.in_group) return;
+    closure.in_group = false;
+    --members_;
+  }
+
+  // The closure has added its gradients. Returns whether that completes the group.
+  [[nodiscard]] bool finish(const Closure& closure) {
+    if (!closure.in_group) return false;
+    ++finished_;
+    for (const GroupUpdatePtr& update : closure.updates) add(update);
+    return finished_ == size_;
+  }
+
+  // The closure has not finished after all: it will run again.
+  void take_back(const Closure& closure) {
+    if (closure.in_group) --finished_;
+  }
+
+  // The updates that the finished closures wait for.
+  const Updates& updates() const { return updates_; }
+  bool has_gradients() const { return finished_ > 0; }
+  // Forgets the finished closures: their gradients are used or lost.
+  void restart() {
+    members_ -= std::exchange(finished_, 0);
+    updates_.clear();
+  }
+
+  void grow() { ++size_; }
+
+ private:
+  bool is_grouped(const Closure& closure) const { return size_ > 0 && !closure.updates.empty(); }
+
+  // Of several updates that take the same gradients, the update with the latest settings stays.
+  void add(const GroupUpdatePtr& update) {
+    const auto same = std::ranges::find_if(updates_, [&](const GroupUpdatePtr& each) {
+      return each == update || (!update->gathering.empty() && each->gathering == update->gathering);
+    });
+    if (same == updates_.end()) {
+      updates_.push_back(update);
+    } else if ((*same)->number < update->number) {
+      *same = update;
+    }
+  }
+
+  int size_;
+  int members_ = 0;  // closures that run, wait to run again, or have finished
+  int finished_ = 0;
+  Updates updates_;
+};
 
 // The closures that wait for a worker: in a line that all workers take from, or in the line of one
 // worker.
@@ -65,10 +139,37 @@ class ClosureLines {
   void add_worker() { only_.emplace_back(); }
   // Appends the closure. A member of the group goes to the front, because closures behind it may
   // have to wait for its group.
-  void append(const ClosurePtr& closure);
+  void append(const ClosurePtr& closure) {
+    Line& into = closure->worker ? only_[static_cast<size_t>(*closure->worker)] : any_;
+    closure->in_group ? into.push_front(closure) : into.push_back(closure);
+  }
+
   // The next closure that the worker may run and the group admits; null when there is none.
-  ClosurePtr take(int worker, const ClosureGroup& group);
-  std::vector<ClosurePtr> take_all();
+  ClosurePtr take(int worker, const ClosureGroup& group) {
+    const auto may_run = [&](const Line& line) {
+      return !line.empty() && group.admits(*line.front()) && line.front()->has_arguments_on(worker);
+    };
+    Line& own = only_[static_cast<size_t>(worker)];
+    const bool from_own = may_run(own);
+    const bool from_any = may_run(any_);
+    if (!from_own && !from_any) return nullptr;
+    const bool own_first = from_own && (!from_any || own.front()->number < any_.front()->number);
+    Line& from = own_first ? own : any_;
+    ClosurePtr closure = std::move(from.front());
+    from.pop_front();
+    return closure;
+  }
+
+  std::vector<ClosurePtr> take_all() {
+    std::vector<ClosurePtr> all;
+    std::ranges::move(any_, std::back_inserter(all));
+    any_.clear();
+    for (Line& line : only_) {
+      std::ranges::move(line, std::back_inserter(all));
+      line.clear();
+    }
+    return all;
+  }
 
  private:
   using Line = std::deque<ClosurePtr>;
@@ -81,12 +182,36 @@ class ClosureLines {
 class ClosureWaiters {
  public:
   // Returns whether the closure has to wait.
-  bool add(const ClosurePtr& closure);
+  bool add(const ClosurePtr& closure) {
+    for (const std::optional<RemoteArgument>& argument : closure->remote) {
+      if (!argument) continue;
+      for (const auto& result : argument->results) {
+        if (result->is_settled()) continue;
+        waiting_[result.get()].push_back(closure);
+        ++closure->missing;
+      }
+    }
+    return closure->missing > 0;
+  }
+
   // The closures that waited for this result, which has come or will never come. A closure that is
   // still `missing` other results goes on waiting.
-  std::vector<ClosurePtr> take(const RemoteResult& result);
+  std::vector<ClosurePtr> take(const RemoteResult& result) {
+    auto found = waiting_.extract(&result);
+    if (found.empty()) return {};
+    for (const ClosurePtr& closure : found.mapped()) --closure->missing;
+    return std::move(found.mapped());
+  }
+
   // A closure that waits for several results appears as many times.
-  std::vector<ClosurePtr> take_all();
+  std::vector<ClosurePtr> take_all() {
+    std::vector<ClosurePtr> all;
+    for (const auto& [result, closures] : waiting_) {
+      all.insert(all.end(), closures.begin(), closures.end());
+    }
+    waiting_.clear();
+    return all;
+  }
 
  private:
   std::map<const RemoteResult*, std::vector<ClosurePtr>> waiting_;  // the closures keep the results

@@ -96,7 +96,9 @@ void ClusterCoordinatorState::add_channel(int task, const std::string& address) 
       .credentials = extended_.options().credentials,
       .function_timeout = options_.function_timeout,
       .keep_results = options_.remote_arguments,
-      .find_kept = [this](const KeptOn& kept) { return find_kept(kept); }}));
+      .find_kept = [this](const KeptOn& kept) {
+        return channels()[static_cast<size_t>(kept.worker)]->home_in(kept.state);
+      }}));
 }
 
 void ClusterCoordinatorState::start_threads(const std::shared_ptr<WorkerChannel>& channel) {
@@ -117,10 +119,6 @@ int ClusterCoordinatorState::add_worker(const std::string& address) {
   add_channel(task, address);
   start_threads(channels().back());
   return channels().back()->worker();
-}
-
-std::optional<DeviceName> ClusterCoordinatorState::find_kept(const KeptOn& kept) const {
-  return channels()[static_cast<size_t>(kept.worker)]->home_in(kept.state);
 }
 
 ClusterCoordinatorState::~ClusterCoordinatorState() {
@@ -152,16 +150,13 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
     check_serializable(function, call.arguments);
     checked_.insert(call.trace);
   }
-  Specs results;
-  for (const NodeOutput result : function.results) {
-    results.push_back(function.body->node(result.node).outputs[static_cast<size_t>(result.output)]);
-  }
-  return std::make_shared<Closure>(Closure{.trace = call.trace,
-                                           .arguments = std::move(call.arguments),
-                                           .remote = {},
-                                           .result = std::make_shared<RemoteResult>(results),
-                                           .worker = std::nullopt,
-                                           .updates = GroupUpdates::of(function)});
+  return std::make_shared<Closure>(
+      Closure{.trace = call.trace,
+              .arguments = std::move(call.arguments),
+              .remote = {},
+              .result = std::make_shared<RemoteResult>(result_specs(function)),
+              .worker = std::nullopt,
+              .updates = GroupUpdates::of(function)});
 }
 
 std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(

@@ -41,7 +41,6 @@ class ClusterCoordinatorState {
   Channels channels() const;
   void add_channel(int task, const std::string& address);
   void start_threads(const std::shared_ptr<WorkerChannel>& channel);
-  std::optional<DeviceName> find_kept(const KeptOn& kept) const;
 
   // Traces for the workers. Throws FailedPrecondition for a function that cannot be serialized.
   ClosurePtr traced(const std::function<TracedCall()>& trace, const RemoteArguments::Impl& remote);

@@ -106,12 +106,6 @@ void GroupUpdates::drop_ended() {
   });
 }
 
-GroupUpdates::GatheredPtr GroupUpdates::find(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto found = all_.find(key);
-  return found != all_.end() ? found->second : nullptr;
-}
-
 GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
                                                      const std::vector<Variable>& variables,
                                                      const Variable& count, const Update& update) {
@@ -124,7 +118,11 @@ GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
   }
   drop_ended();  // a key may have the address of a variable that has ended
   const std::lock_guard one_at_a_time(making_);
-  const GatheredPtr known = find(key);
+  GatheredPtr known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = all_.find(key); found != all_.end()) known = found->second;
+  }
   if (known && known->settings.are_current()) return known;
   auto made = std::make_shared<Gathered>(make(gradients, variables, update, known.get()));
   for (const Variable& each : named) made->variables.push_back(VariableAccess::impl(each));

@@ -92,8 +92,6 @@ class GroupUpdates {
 
   GatheredPtr find_or_make(const Gradients& gradients, const std::vector<Variable>& variables,
                            const Variable& count, const Update& update);
-  // Null when the update does not exist.
-  GatheredPtr find(const Key& key);
   // Makes an update in place of `outdated`, which may be null. The caller has the turn.
   Gathered make(const Gradients& gradients, const std::vector<Variable>& variables,
                 const Update& update, const Gathered* outdated);

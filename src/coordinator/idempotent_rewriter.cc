@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
-#include "cohort/device.h"
 #include "cohort/ops.h"
 #include "coordinator/session_graph.h"
 #include "graph/gradients.h"
@@ -16,6 +14,12 @@ namespace {
 
 using FunctionPtr = std::shared_ptr<const GraphFunction>;
 using Places = std::vector<bool>;  // which inputs of a node are handles of guarded state
+
+Places places_of_handles(const Node& node, const std::set<NodeOutput>& guarded) {
+  Places handles;
+  for (const NodeOutput input : node.inputs) handles.push_back(guarded.contains(input));
+  return handles;
+}
 
 // Whether the op changes the state whose handle is its first input.
 bool is_change(const OpDef& op, const Attrs& attrs) {
@@ -128,40 +132,20 @@ class FunctionRewriter::Body {
   }
 
   std::vector<Tensor> call(std::span<const Tensor> arguments) {
-    for (size_t i = 0; i < arguments.size(); ++i) values_[function_.arguments[i]] = arguments[i];
-    for (int id = 0; id < function_.body->size(); ++id) {
-      if (function_.body->node(id).op != &kArgument) copy(id);
-    }
-    std::vector<Tensor> results;
-    for (const NodeOutput result : function_.results) results.push_back(values_.at(result));
-    return results;
+    return call_body(function_, arguments, [&](const Node& node, std::span<const Tensor> inputs) {
+      return called(node, {inputs.begin(), inputs.end()}, places_of_handles(node, guarded_));
+    });
   }
 
  private:
-  void copy(int id) {
-    const Node& node = function_.body->node(id);
-    const DeviceScope on(node.device.to_string());
-    std::vector<Tensor> inputs;
-    Places handles;
-    for (const NodeOutput input : node.inputs) {
-      inputs.push_back(values_.at(input));
-      handles.push_back(guarded_.contains(input));
-    }
-    const std::vector<Tensor> outputs = called(node, inputs, handles);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      values_[{id, static_cast<int>(i)}] = outputs[i];
-    }
-  }
-
   std::vector<Tensor> called(const Node& node, const std::vector<Tensor>& inputs,
                              const Places& handles) {
     if (std::ranges::find(handles, true) == handles.end()) {
       return apply_many(*node.op, inputs, node.attrs, node.site);
     }
     if (handles[0] && is_change(*node.op, node.attrs)) {
-      Specs specs;
-      for (const Tensor& input : inputs) specs.push_back({input.dtype(), input.shape()});
-      return once(function_of(*node.op, node.attrs, specs, node.site), inputs, node.site);
+      return once(function_of(*node.op, node.attrs, specs_of(inputs), node.site), inputs,
+                  node.site);
     }
     if (calls_functions(*node.op) && changes_some_of(guarded_, *function_.body, node)) {
       return call_guarded(node, inputs, handles);
@@ -197,7 +181,6 @@ class FunctionRewriter::Body {
   const GraphFunction& function_;
   const Tensor call_id_;
   std::set<NodeOutput> guarded_;
-  std::map<NodeOutput, Tensor> values_;
 };
 
 Spec call_id_spec(int size) { return {kInt64, Shape{size}}; }
@@ -265,11 +248,7 @@ class Loop {
   }
   // The inputs of the old function among those.
   std::vector<Tensor> arguments(std::span<const Tensor> given, size_t captures) const {
-    const auto state = given.first(num_state);
-    const auto captured = given.subspan(num_state + 1, captures);
-    std::vector<Tensor> all(state.begin(), state.end());
-    all.insert(all.end(), captured.begin(), captured.end());
-    return all;
+    return joined({given.first(num_state), given.subspan(num_state + 1, captures)});
   }
   Tensor call_id(std::span<const Tensor> given, size_t captures) const {
     return concat({given[num_state + 1 + captures], reshape(given[num_state], {1})}, 0);
@@ -339,10 +318,7 @@ Node IdempotentRewriter::rewrite(Node node, const std::set<NodeOutput>& guarded,
                                                   : node;
   }
   if (handle != node.inputs.begin() || !is_change(*node.op, node.attrs)) return node;
-  Specs specs;
-  for (const NodeOutput input : node.inputs) {
-    specs.push_back(graph_.node(input.node).outputs[static_cast<size_t>(input.output)]);
-  }
+  const Specs specs = graph_.specs(node.inputs);
   node.attrs =
       once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++, container_);
   node.op = &kOnce;
@@ -352,11 +328,10 @@ Node IdempotentRewriter::rewrite(Node node, const std::set<NodeOutput>& guarded,
 
 Node IdempotentRewriter::rewrite_calls(Node node, const std::set<NodeOutput>& guarded,
                                        NodeOutput call_id) {
-  Places handles;
-  for (const NodeOutput input : node.inputs) handles.push_back(guarded.contains(input));
+  const Places handles = places_of_handles(node, guarded);
   const NodeOutput handle =
       node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
-  const Shape& size = graph_.node(call_id.node).outputs[size_t(call_id.output)].shape;
+  const Shape& size = graph_.spec(call_id).shape;
   GuardedCall made = FunctionRewriter(next_number_, container_)
                          .rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
   const CallInputs<NodeOutput> given{

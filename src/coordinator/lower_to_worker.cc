@@ -17,11 +17,6 @@
 namespace cohort::internal {
 namespace {
 
-bool is_resource(const GraphImpl& graph, NodeOutput node_output) {
-  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)].dtype ==
-         kResource;
-}
-
 bool is_local(const DeviceName& device) { return device.job.value_or("localhost") == "localhost"; }
 
 // A function of the handles of a table's shards and of ids that returns the rows of the ids.
@@ -88,10 +83,16 @@ class Copy {
     const Spec fed = kept ? Spec{kInt64, Shape{}} : node.outputs[0];
     const NodeOutput feed = add_placeholder(to_.graph, name_of(node), fed, to_.home);
     made_.feeds.push_back(feed);
-    places_[argument] =
-        kept ? add_kept_result(to_.graph, feed, {to_.container, kept->output, node.outputs[0]},
-                               kept->device)
-             : feed;
+    if (!kept) {
+      places_[argument] = feed;
+      return;
+    }
+    places_[argument] = {add_node(to_.graph, "KeptResult", kKeptResult, {feed},
+                                  {{"container", to_.container},
+                                   {"output", static_cast<int64_t>(kept->output)},
+                                   {"dtype", node.outputs[0].dtype},
+                                   {"shape", node.outputs[0].shape}},
+                                  kept->device)};
   }
 
   void bind_state(NodeOutput argument, const Tensor& given) {
@@ -180,7 +181,7 @@ class Copy {
   DeviceName device_for(const Node& node) const {
     std::optional<DeviceName> bound;
     for (const NodeOutput input : node.inputs) {
-      if (!is_resource(body_, input)) continue;
+      if (!body_.is_handle(input)) continue;
       const DeviceName& device = device_of_handle_.at(input);
       if (bound && *bound != device) raise_two_places(node, *bound, device);
       bound = device;
@@ -231,8 +232,7 @@ class Copy {
       for (const int control : shard.controls) add_control(control, before);
     }
     bound.push_back({at(node.inputs[1]), std::nullopt});
-    const Spec ids = body_.node(node.inputs[1].node).outputs[size_t(node.inputs[1].output)];
-    const auto function = lookup_function(shards, ids);
+    const auto function = lookup_function(shards, body_.spec(node.inputs[1]));
     Copy inner(*function, to_);
     places_[{id, 0}] = inner.run_inside(bound, std::move(before));
     for (const int read : reads) {

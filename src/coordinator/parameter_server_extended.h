@@ -20,9 +20,6 @@ class ClusterCoordinatorState;
 // if it names one, has a role in the cluster.
 void check_roles(const ClusterResolver& resolver);
 
-// Whether this process leads the others: the chief, or a program that is not a task.
-bool is_chief(const ClusterResolver& resolver);
-
 // The implementation of ParameterServerStrategy.
 class ParameterServerExtended : public StrategyExtended,
                                 public CrossWorkerInput,

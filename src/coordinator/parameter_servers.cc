@@ -152,13 +152,8 @@ ParameterServers::ServerConnection& ParameterServers::connection(const std::stri
 ParameterServers::Condition ParameterServers::examine(const std::string& task) {
   const ServerConnection& at = connection(task);
   uint64_t found = 0;
-  const Status status = capture_status([&] {
-    SessionOptions options;
-    options.credentials = options_.credentials;
-    const SessionGraph opened(at.address, options);
-    opened.session->open(kExamineLimit);
-    found = opened.session->server_incarnation();
-  });
+  const Status status =
+      capture_status([&] { found = open(at, kExamineLimit)->session->server_incarnation(); });
   if (status.code == Code::Unavailable) return Condition::Gone;
   if (!status.ok()) return Condition::Silent;
   return found == at.incarnation ? Condition::Sound : Condition::Restarted;
@@ -229,15 +224,12 @@ void ParameterServers::replace(ServerConnection& connection, ConnectedPtr opened
   ended = std::exchange(connection.connected, std::move(opened));
 }
 
-std::chrono::milliseconds ParameterServers::patience_for(const ServerConnection& connection,
-                                                         const Call& call) const {
-  if (call.patience.count() > 0) return call.patience;
-  return connection.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
-                             : options_.connect_timeout;
-}
-
 void ParameterServers::connect(ServerConnection& connection, const Call& call) {
-  const std::chrono::milliseconds limit = patience_for(connection, call);
+  std::chrono::milliseconds limit = call.patience;
+  if (limit.count() <= 0) {
+    limit = connection.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
+                                : options_.connect_timeout;
+  }
   std::promise<Status> outcome;
   std::shared_future<Status> others;
   {
@@ -293,13 +285,6 @@ CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const 
   return made;
 }
 
-void ParameterServers::prepare_in_time(ServerConnection& connection, const Call& call,
-                                       Ready& ready) {
-  Status status = capture_status([&] { prepare(connection, call, ready); });
-  if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
-  throw_if_error(status);
-}
-
 void ParameterServers::drop(ServerConnection& connection,
                             const std::shared_ptr<RemoteSession>& failed) {
   ConnectedPtr ended;  // destroyed after the turn, because that may take a while
@@ -316,10 +301,13 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
     Ready ready;
-    Status status = capture_status([&] {
-      prepare_in_time(at, call, ready);
-      results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
-    });
+    Status status = capture_status([&] { prepare(at, call, ready); });
+    if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
+    if (status.ok()) {
+      status = capture_status([&] {
+        results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
+      });
+    }
     if (status.ok()) {
       results.pop_back();  // the output that says that the call is done
       return results;

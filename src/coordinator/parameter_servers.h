@@ -122,8 +122,6 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   Lease lease_in(const std::string& container, const DeviceName& device, const std::string& name);
   // If it throws, `ready` has the session, if there was one.
   void prepare(ServerConnection& connection, const Call& call, Ready& ready);
-  // The same, but throws Unavailable for a server that takes too long.
-  void prepare_in_time(ServerConnection& connection, const Call& call, Ready& ready);
   // The caller has the connection's turn, and there is a session.
   CallPtr find_or_add(const ServerConnection& connection, const Call& call);
 
@@ -136,8 +134,6 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
                           std::chrono::milliseconds limit) const;
   // Opens a session, or waits for another thread that opens one.
   void connect(ServerConnection& connection, const Call& call);
-  std::chrono::milliseconds patience_for(const ServerConnection& connection,
-                                         const Call& call) const;
 
   // Removes the session that has failed from the connection.
   static void drop(ServerConnection& connection, const std::shared_ptr<RemoteSession>& failed);

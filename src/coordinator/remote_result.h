@@ -42,28 +42,65 @@ struct KeptOn {
 class RemoteResult {
  public:
   explicit RemoteResult(Specs specs = {}) : specs_(std::move(specs)) {}
-  ~RemoteResult();
+  ~RemoteResult() {
+    if (kept_) kept_->unneeded->add(kept_->call);
+  }
+
   RemoteResult(const RemoteResult&) = delete;
   RemoteResult& operator=(const RemoteResult&) = delete;
 
   // The first call of one of these counts.
-  void set(std::vector<Tensor> tensors, std::optional<KeptOn> kept = std::nullopt);
-  void fail(Status status);
+  void set(std::vector<Tensor> tensors, std::optional<KeptOn> kept = std::nullopt) {
+    settle([&] {
+      tensors_ = std::move(tensors);
+      kept_ = std::move(kept);
+    });
+  }
+
+  void fail(Status status) {
+    settle([&] { error_ = std::move(status); });
+  }
 
   const Specs& specs() const { return specs_; }
-  RemoteValueStatus status() const;
+  RemoteValueStatus status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
   bool is_settled() const { return status() != RemoteValueStatus::NotReady; }
   // The error of a failed function; Ok when it has not failed, or not yet.
-  Status error() const;
+  Status error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+
   // Waits at most that long. Returns whether the function has ended.
-  bool is_ready_within(std::chrono::milliseconds time) const;
+  bool is_ready_within(std::chrono::milliseconds time) const {
+    std::unique_lock lock(mutex_);
+    return settled_.wait_for(lock, time, [&] { return status_ != RemoteValueStatus::NotReady; });
+  }
+
   // Waits for the tensors. Throws the error if the function failed.
-  const std::vector<Tensor>& wait() const;
+  const std::vector<Tensor>& wait() const {
+    std::unique_lock lock(mutex_);
+    settled_.wait(lock, [&] { return status_ != RemoteValueStatus::NotReady; });
+    throw_if_error(error_);
+    return tensors_;
+  }
+
   // Only for a result that is settled.
   const std::optional<KeptOn>& kept() const { return kept_; }
 
  private:
-  void settle(const std::function<void()>& write);
+  void settle(const std::function<void()>& write) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (status_ != RemoteValueStatus::NotReady) return;
+      write();
+      status_ = RemoteValueStatus::Ready;
+    }
+    settled_.notify_all();
+  }
 
   const Specs specs_;
   mutable Mutex mutex_;

@@ -63,10 +63,6 @@ std::string next_name(const std::string& name) {
   return fmt::format("{}_of_worker_{}", name, made.fetch_add(1));
 }
 
-const WorkerCell& cell_of_worker(const VariableHandle& handle) {
-  return dynamic_cast<const WorkerCell&>(*resource_of(handle.handle));
-}
-
 }  // namespace
 
 RemoteCell::RemoteCell(std::string name, DeviceName device,
@@ -106,18 +102,16 @@ std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inp
         device_,
         {.key = key_of(op, inputs, attrs), .make = make, .values = values, .uses = variables});
   });
-  if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
+  if (status.code == Code::Unavailable) {
+    const std::string ps = device_.split().first;
+    throw Error(Status{.code = status.code,
+                       .message = fmt::format(
+                           "[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
+                       .origin = ps,
+                       .cause = std::make_shared<const Status>(status)});
+  }
   throw_if_error(status);
   return results;
-}
-
-Status RemoteCell::lost_with_its_server(const Status& why) const {
-  const std::string ps = device_.split().first;
-  return {.code = why.code,
-          .message =
-              fmt::format("[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
-          .origin = ps,
-          .cause = std::make_shared<const Status>(why)};
 }
 
 RemoteVariable::RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype,
@@ -156,28 +150,38 @@ std::string RemoteVariable::to_string() const {
                      format_like_python(read()));
 }
 
-WorkerVariable::WorkerVariable(const std::string& name, const Tensor& initial_value)
-    : SingleVariable({.name = name, .trainable = false}) {
-  handle_ = {make_resource(std::make_shared<WorkerCell>(name, next_name(name), initial_value)),
-             name, initial_value.dtype(), initial_value.shape()};
-}
+// A variable of which each worker has its own copy. Only functions that workers run may use it;
+// every other use throws FailedPrecondition.
+class WorkerVariable : public SingleVariable {
+ public:
+  WorkerVariable(const std::string& name, const Tensor& initial_value)
+      : SingleVariable({.name = name, .trainable = false}) {
+    handle_ = {make_resource(std::make_shared<WorkerCell>(name, next_name(name), initial_value)),
+               name, initial_value.dtype(), initial_value.shape()};
+  }
 
-const VariableHandle& WorkerVariable::usable_handle() const {
-  if (thread_dispatch().builder != nullptr && !builds_session_graph()) return handle_;
-  raise(Code::FailedPrecondition,
-        "[PerWorkerVariable] '{}' is on the workers; use it in functions that they run, or read "
-        "all of them with ClusterCoordinator::read_all()",
-        name());
-}
+  std::string device() const override { return "/job:worker"; }
+  bool is_initialized() const override { return true; }
+  std::shared_ptr<VariableImpl> deep_copy() const override {
+    const auto& cell = dynamic_cast<const WorkerCell&>(*resource_of(handle_.handle));
+    return std::make_shared<WorkerVariable>(name(), cell.initial_value());
+  }
 
-std::shared_ptr<VariableImpl> WorkerVariable::deep_copy() const {
-  return std::make_shared<WorkerVariable>(name(), cell_of_worker(handle_).initial_value());
-}
+  std::string to_string() const override {
+    return fmt::format("<PerWorkerVariable '{}:0' shape={} dtype={}>", name(),
+                       handle_.shape.to_string(), cohort::to_string(handle_.dtype));
+  }
 
-std::string WorkerVariable::to_string() const {
-  return fmt::format("<PerWorkerVariable '{}:0' shape={} dtype={}>", name(),
-                     handle_.shape.to_string(), cohort::to_string(handle_.dtype));
-}
+ protected:
+  // Throws unless a function is traced.
+  const VariableHandle& usable_handle() const override {
+    if (thread_dispatch().builder != nullptr && !builds_session_graph()) return handle_;
+    raise(Code::FailedPrecondition,
+          "[PerWorkerVariable] '{}' is on the workers; use it in functions that they run, or read "
+          "all of them with ClusterCoordinator::read_all()",
+          name());
+  }
+};
 
 }  // namespace internal
 

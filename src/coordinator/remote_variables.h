@@ -23,9 +23,6 @@ class RemoteCell : public VariableCell, public RemoteResource {
                           const Attrs& attrs) const override;
 
  private:
-  // The error `why` as one that names the variable and the task of its server.
-  Status lost_with_its_server(const Status& why) const;
-
   const DeviceName device_;
   const std::shared_ptr<ParameterServers> servers_;
   const std::shared_ptr<const void> lease_;
@@ -69,22 +66,6 @@ class WorkerCell : public VariableCell {
  private:
   const std::string unique_name_;
   const Tensor initial_value_;
-};
-
-// A variable of which each worker has its own copy. Only functions that workers run may use it;
-// every other use throws FailedPrecondition.
-class WorkerVariable : public SingleVariable {
- public:
-  WorkerVariable(const std::string& name, const Tensor& initial_value);
-
-  std::string device() const override { return "/job:worker"; }
-  bool is_initialized() const override { return true; }
-  std::shared_ptr<VariableImpl> deep_copy() const override;
-  std::string to_string() const override;
-
- protected:
-  // Throws unless a function is traced.
-  const VariableHandle& usable_handle() const override;
 };
 
 }  // namespace cohort::internal

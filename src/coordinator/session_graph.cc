@@ -5,17 +5,6 @@
 
 namespace cohort::internal {
 
-CallPtr SessionGraph::prepare(const std::vector<NodeOutput>& feeds,
-                              const std::vector<NodeOutput>& fetches,
-                              std::chrono::milliseconds limit) const {
-  const auto symbols = [&](const std::vector<NodeOutput>& outputs) {
-    std::vector<Tensor> all;
-    for (const NodeOutput output : outputs) all.push_back(graph->symbol(output));
-    return all;
-  };
-  return session->make_callable(symbols(feeds), symbols(fetches), limit);
-}
-
 bool SessionGraph::forget(const std::vector<std::string>& names, const std::string& container,
                           const DeviceName& device, std::chrono::milliseconds limit) {
   if (names.empty()) return true;
@@ -45,9 +34,7 @@ bool SessionGraph::is_worn_out() const {
 int add_node(GraphImpl& graph, std::string_view name, const OpDef& op,
              const std::vector<NodeOutput>& inputs, Attrs attrs, const DeviceName& device,
              std::vector<int> controls) {
-  std::vector<Tensor> symbols;
-  for (const NodeOutput input : inputs) symbols.push_back(graph.symbol(input));
-  Specs outputs = op.infer({op.name, symbols, attrs});
+  Specs outputs = op.infer({op.name, graph.symbols(inputs), attrs});
   return graph.add({.name = graph.unique_name(name),
                     .op = &op,
                     .attrs = std::move(attrs),
@@ -82,23 +69,6 @@ NodeOutput add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                     {"container", state.container},
                     {"shared_name", state.name}},
                    device)};
-}
-
-NodeOutput add_kept_result(GraphImpl& graph, NodeOutput call, const KeptState& state,
-                           const DeviceName& device) {
-  return {add_node(graph, "KeptResult", kKeptResult, {call},
-                   {{"container", state.container},
-                    {"output", static_cast<int64_t>(state.output)},
-                    {"dtype", state.spec.dtype},
-                    {"shape", state.spec.shape}},
-                   device)};
-}
-
-int add_keep(GraphImpl& graph, NodeOutput numbers, const std::vector<NodeOutput>& results,
-             const std::string& container, const DeviceName& device) {
-  std::vector<NodeOutput> inputs{numbers};
-  inputs.insert(inputs.end(), results.begin(), results.end());
-  return add_node(graph, "KeepResults", kKeepResults, inputs, {{"container", container}}, device);
 }
 
 NodeOutput add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,

@@ -17,7 +17,9 @@ struct SessionGraph {
         session(std::make_shared<RemoteSession>(graph, address, options)) {}
 
   CallPtr prepare(const std::vector<NodeOutput>& feeds, const std::vector<NodeOutput>& fetches,
-                  std::chrono::milliseconds limit) const;
+                  std::chrono::milliseconds limit) const {
+    return session->make_callable(graph->symbols(feeds), graph->symbols(fetches), limit);
+  }
   // Has `device` forget the state of these names in the container. Returns whether it did so within
   // the limit.
   [[nodiscard]] bool forget(const std::vector<std::string>& names, const std::string& container,
@@ -52,18 +54,6 @@ struct IteratorState {
 };
 NodeOutput add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                                const DeviceName& device);
-// A result that `device` keeps. `call` gives the number of the call that made it.
-struct KeptState {
-  std::string container;
-  size_t output;
-  Spec spec;
-};
-NodeOutput add_kept_result(GraphImpl& graph, NodeOutput call, const KeptState& state,
-                           const DeviceName& device);
-// Keeps results. `numbers` gives the number of their call, then the numbers of calls to forget.
-// Returns the node.
-int add_keep(GraphImpl& graph, NodeOutput numbers, const std::vector<NodeOutput>& results,
-             const std::string& container, const DeviceName& device);
 NodeOutput add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                            const DeviceName& device);
 // An output to fetch that is there when all of `nodes` have run.

@@ -104,61 +104,57 @@ NodeOutput WorkerChannel::bind_variable(Connected& to,
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
   const NodeOutput handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
-  if (!bound_.contains(name)) begin_variable(to, *cell, handle);
+  if (!bound_.contains(name)) {
+    const Tensor& value = cell->initial_value();
+    const Spec spec{value.dtype(), value.shape()};
+    const NodeOutput given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
+    const int assign = add_node(*to.graph, "Begin", kAssignVariable, {handle, given},
+                                {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
+    const CallPtr begin =
+        to.prepare({given}, {add_completion(*to.graph, {assign}, options_.home)}, kPrepareLimit);
+    to.session->run_callable(*begin, {value}, {.timeout = kPrepareLimit});
+  }
   bound_[name] = cell;
   return to.handles[name] = handle;
 }
 
-void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, NodeOutput handle) {
-  const Tensor& value = cell.initial_value();
-  const Spec spec{value.dtype(), value.shape()};
-  const NodeOutput given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
-  const int assign = add_node(*to.graph, "Begin", kAssignVariable, {handle, given},
-                              {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
-  const CallPtr begin =
-      to.prepare({given}, {add_completion(*to.graph, {assign}, options_.home)}, kPrepareLimit);
-  to.session->run_callable(*begin, {value}, {.timeout = kPrepareLimit});
-}
-
-Destination WorkerChannel::destination(Connected& to, const Places& places) {
-  return {.graph = *to.graph,
-          .home = options_.home,
-          .container = options_.container,
-          .bind_iterator = [&](const auto& source) { return bind_iterator(to, source); },
-          .bind_variable = [&](const auto& cell) { return bind_variable(to, cell); },
-          .kept =
-              [&](size_t argument) {
-                return argument < places.size() ? places[argument] : std::nullopt;
-              },
-          .call_id = to.call_id,
-          .own_call_id = to.own_call_id};
-}
-
-CallPtr WorkerChannel::lower_in_time(Connected& to, const Closure& closure, const Places& places) {
+CallPtr WorkerChannel::lower(Connected& to, const Closure& closure, const Places& places) {
+  const Destination destination{
+      .graph = *to.graph,
+      .home = options_.home,
+      .container = options_.container,
+      .bind_iterator = [&](const auto& source) { return bind_iterator(to, source); },
+      .bind_variable = [&](const auto& cell) { return bind_variable(to, cell); },
+      .kept =
+          [&](size_t argument) {
+            return argument < places.size() ? places[argument] : std::nullopt;
+          },
+      .call_id = to.call_id,
+      .own_call_id = to.own_call_id};
   CallPtr call;
-  const Status status = capture_status([&] { call = lower(to, closure, places); });
+  const Status status = capture_status([&] {
+    LoweredFunction lowered =
+        lower_to_worker(closure.trace->function(), closure.arguments, destination);
+    std::vector<NodeOutput> feeds{to.call_id, to.own_call_id};
+    if (options_.keep_results) {
+      const NodeOutput done = lowered.fetches.back();
+      lowered.fetches.pop_back();
+      std::vector<NodeOutput> kept = lowered.fetches;
+      kept.insert(kept.begin(), to.keep);
+      const int keep = add_node(*to.graph, "KeepResults", kKeepResults, kept,
+                                {{"container", options_.container}}, options_.home);
+      lowered.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
+      feeds.push_back(to.keep);
+    }
+    feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
+    call = to.prepare(feeds, lowered.fetches, kPrepareLimit);
+  });
   if (status.code == Code::DeadlineExceeded) {
     raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
           closure.trace->function().name, status.message);
   }
   throw_if_error(status);
   return call;
-}
-
-CallPtr WorkerChannel::lower(Connected& to, const Closure& closure, const Places& places) {
-  LoweredFunction lowered =
-      lower_to_worker(closure.trace->function(), closure.arguments, destination(to, places));
-  std::vector<NodeOutput> feeds{to.call_id, to.own_call_id};
-  if (options_.keep_results) {
-    const NodeOutput done = lowered.fetches.back();
-    lowered.fetches.pop_back();
-    const int keep =
-        add_keep(*to.graph, to.keep, lowered.fetches, options_.container, options_.home);
-    lowered.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
-    feeds.push_back(to.keep);
-  }
-  feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
-  return to.prepare(feeds, lowered.fetches, kPrepareLimit);
 }
 
 WorkerChannel::Places WorkerChannel::places_of(const Closure& closure) const {
@@ -194,7 +190,7 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
   forget_dead(*to);
   release_state(*to);
   const int before = to->graph->size();
-  const CallPtr call = lower_in_time(*to, closure, places);
+  const CallPtr call = lower(*to, closure, places);
   const std::lock_guard lock(mutex_);
   to->functions.emplace(
       key, Lowered{closure.trace, std::move(resources), call, to->graph->size() - before});

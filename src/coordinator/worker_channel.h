@@ -93,17 +93,14 @@ class WorkerChannel {
   // Null when the worker does not have the function.
   CallPtr find_lowered(const Connected& at, const Key& key) const;
   // Throws Unavailable when the worker takes too long.
-  CallPtr lower_in_time(Connected& to, const Closure& closure, const Places& places);
   CallPtr lower(Connected& to, const Closure& closure, const Places& places);
   // Has the worker forget state that nothing in this process uses any more.
   void release_state(Connected& to);
   // Drops the functions that are gone.
   void forget_dead(Connected& from);
-  Destination destination(Connected& to, const Places& places);
   NodeOutput bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);
   // Makes the variable if the worker does not have it.
   NodeOutput bind_variable(Connected& to, const std::shared_ptr<const WorkerCell>& cell);
-  void begin_variable(Connected& to, const WorkerCell& cell, NodeOutput handle);
   std::vector<Tensor> values_of(const Closure& closure, const Places& places) const;
   // The numbers of the results that the worker will keep and forget.
   Tensor keep_numbers(const Closure& closure);

@@ -72,22 +72,13 @@ FunctionPtr branch_gradient(const GraphFunction& own, const GraphFunction& other
   const Specs slopes = gradient_specs(other);
   arguments.insert(arguments.end(), others.begin(), others.end());
   return without_effects(*trace(gradient->name, arguments, [&](std::span<const Tensor> given) {
-    std::vector<Tensor> mine = call_inline(*gradient, given.first(num_own));
+    const std::vector<Tensor> mine = call_inline(*gradient, given.first(num_own));
     std::vector<Tensor> theirs;
     for (const size_t i : floating(slopes)) {
       theirs.push_back(zero_gradient(slopes[i], given[num_own + i]));
     }
-    std::vector<Tensor>& first = own_first ? mine : theirs;
-    const std::vector<Tensor>& second = own_first ? theirs : mine;
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
+    return own_first ? joined({mine, theirs}) : joined({theirs, mine});
   }));
-}
-
-std::vector<Tensor> joined(std::initializer_list<std::span<const Tensor>> parts) {
-  std::vector<Tensor> all;
-  for (const auto part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
 }
 
 Gradients cond_gradient(const OpCall& call, std::span<const Tensor> output_gradients) {
@@ -128,8 +119,7 @@ extern constexpr OpDef kCond{
       require_arguments(inputs.op, *then_branch, inputs.tensors.subspan(1, end - 1));
       require_arguments(inputs.op, *branch(inputs.attrs, "else_branch"),
                         inputs.tensors.subspan(end));
-      return merged_results(*branch(inputs.attrs, "then_branch"),
-                            *branch(inputs.attrs, "else_branch"));
+      return merged_results(*then_branch, *branch(inputs.attrs, "else_branch"));
     },
     .compute = run_branch,
     .gradient = cond_gradient,

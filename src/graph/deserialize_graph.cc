@@ -5,11 +5,10 @@
 #include <set>
 
 #include "base/raise.h"
-#include "graph/captures.h"
-#include "graph/read_nodes.h"
 #include "graph/serialize_graph.h"
 #include "graph/wire_format.h"
 #include "ops/all_ops.h"
+#include "ops/spec_list.h"
 
 namespace cohort {
 namespace internal {
@@ -22,6 +21,79 @@ message::Document parse(std::string_view bytes) {
     raise(Code::InvalidArgument, "[Graph] the bytes are not a serialized graph, or are damaged");
   }
   return document;
+}
+
+std::string_view to_string(CaptureKind kind) {
+  switch (kind) {
+    case CaptureKind::Variable:
+      return "variable";
+    case CaptureKind::Tensor:
+      return "tensor";
+    case CaptureKind::Iterator:
+      return "iterator";
+  }
+  return "";
+}
+
+ElementLayout read_layout(const message::Iterator& in) {
+  Specs specs;
+  for (const message::Spec& spec : in.tensors()) specs.push_back(read_spec(spec));
+  ElementLayout layout{in.structure(), pack_specs(specs)};
+  unpack_specs("Iterator", layout.components);  // throws
+  return layout;
+}
+
+// The dtype of the argument that stands for the capture.
+DType argument_dtype(const CaptureInfo& capture) {
+  return capture.kind == CaptureKind::Tensor ? capture.spec.dtype : kResource;
+}
+
+bool fits(const CaptureInfo& capture, const Tensor& supplied) {
+  if (!supplied.defined() || supplied.dtype() != argument_dtype(capture)) return false;
+  switch (capture.kind) {
+    case CaptureKind::Variable:
+      return true;
+    case CaptureKind::Tensor:
+      return supplied.shape().is_compatible_with(capture.spec.shape);
+    case CaptureKind::Iterator:
+      return is_compatible(source_of(supplied).layout(), capture.elements);
+  }
+  return false;
+}
+
+// Reads the capture of `function` that the message describes. Throws InvalidArgument.
+CaptureInfo read_capture(const std::string& function, const message::Capture& in) {
+  CaptureInfo info{.function = function, .kind = CaptureKind::Tensor, .name = in.tensor()};
+  if (in.has_iterator()) {
+    info.kind = CaptureKind::Iterator;
+    info.name = in.iterator().name();
+    info.elements = read_layout(in.iterator());
+    info.dataset = in.iterator().dataset();
+    return info;
+  }
+  if (in.from_case() == message::Capture::FROM_NOT_SET) {
+    raise(Code::InvalidArgument, "what it captures is not said");
+  }
+  if (in.has_variable()) {
+    info.kind = CaptureKind::Variable;
+    info.name = in.variable();
+  }
+  info.spec = read_spec(in.spec());
+  return info;
+}
+
+// Asks `bind` for the capture. Throws FailedPrecondition when `bind` is null, or when what `bind`
+// supplies does not fit.
+Tensor bound(const CaptureInfo& capture, const BindCapture& bind) {
+  const std::string what = fmt::format("{} {} of function {}", to_string(capture.kind),
+                                       quoted(capture.name), quoted(capture.function));
+  if (!bind) raise(Code::FailedPrecondition, "[Graph] nobody supplies {}", what);
+  Tensor supplied = bind(capture);
+  if (!fits(capture, supplied)) {
+    raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,
+          supplied.defined() ? supplied.to_string() : "nothing");
+  }
+  return supplied;
 }
 
 struct ReadFunction {

@@ -66,15 +66,12 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
                     same_entry);
 }
 
-size_t hash_value(bool value) { return value ? 1 : 0; }
-size_t hash_value(int64_t value) { return std::hash<int64_t>()(value); }
-size_t hash_value(double value) { return std::hash<uint64_t>()(std::bit_cast<uint64_t>(value)); }
-size_t hash_value(const std::string& value) { return std::hash<std::string>()(value); }
-size_t hash_value(DType value) { return static_cast<size_t>(value); }
-size_t hash_value(const Tensor& value) { return hash_tensor(value); }
-size_t hash_value(const std::shared_ptr<const GraphFunction>& value) {
-  return std::hash<const void*>()(value.get());
+template <typename T>
+size_t hash_value(const T& value) {
+  return std::hash<T>()(value);
 }
+size_t hash_value(double value) { return std::hash<uint64_t>()(std::bit_cast<uint64_t>(value)); }
+size_t hash_value(const Tensor& value) { return hash_tensor(value); }
 size_t hash_value(const Shape& value) {
   size_t seed = static_cast<size_t>(value.rank() + 1);
   for (const int64_t size : value) mix(seed, hash_value(size));
@@ -113,8 +110,8 @@ constexpr int64_t kMaxFoldedBytes = 1 << 20;
 // A random op is a function of its key, but its value is drawn in each run and not stored.
 bool is_pure(const Node& node) {
   const Traits traits = node.op->traits;
-  const bool values = std::all_of(node.outputs.begin(), node.outputs.end(),
-                                  [](const Spec& output) { return output.dtype != kResource; });
+  const bool values = std::ranges::all_of(
+      node.outputs, [](const Spec& output) { return output.dtype != kResource; });
   return !node.op->is_stateful() && !traits.has(Trait::Source) && !traits.has(Trait::Random) &&
          values;
 }
@@ -178,17 +175,19 @@ class Directory {
   bool comes_in_order(int id) const {
     const Node& looked_at = graph_->node(id);
     const auto before = [&](int other) { return other < id; };
-    return std::all_of(looked_at.controls.begin(), looked_at.controls.end(), before) &&
-           std::all_of(looked_at.inputs.begin(), looked_at.inputs.end(),
-                       [&](NodeOutput input) { return before(input.node) || is_fed(input); });
+    return std::ranges::all_of(looked_at.controls, before) &&
+           std::ranges::all_of(looked_at.inputs, [&](NodeOutput input) {
+             return before(input.node) || is_fed(input);
+           });
   }
 
   bool refers_to_replaced(int id) {
     const Node& looked_at = graph_->node(id);
     const auto replaced = [&](int other) { return stands_for(other) != other; };
-    return std::any_of(looked_at.controls.begin(), looked_at.controls.end(), replaced) ||
-           std::any_of(looked_at.inputs.begin(), looked_at.inputs.end(),
-                       [&](NodeOutput input) { return !is_fed(input) && replaced(input.node); });
+    return std::ranges::any_of(looked_at.controls, replaced) ||
+           std::ranges::any_of(looked_at.inputs, [&](NodeOutput input) {
+             return !is_fed(input) && replaced(input.node);
+           });
   }
 
   // Lets the node refer to the nodes that are left.
@@ -198,7 +197,7 @@ class Directory {
     }
     std::vector<int>& controls = altered.controls;
     for (int& before : controls) before = stands_for(before);
-    std::sort(controls.begin(), controls.end());
+    std::ranges::sort(controls);
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
   }
 
@@ -253,7 +252,7 @@ class Directory {
     new_ids_.resize(stands_for_.size(), kNotNeeded);
     std::vector<int> kept = ids_;
     for (const NodeOutput feed : request_.feeds) kept.push_back(feed.node);
-    std::sort(kept.begin(), kept.end());
+    std::ranges::sort(kept);
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
     for (const int id : kept) {
       if (stands_for(id) == kNotNeeded) add_source(id);

@@ -20,6 +20,12 @@ namespace {
 // whose end workers agree.
 bool may_meet(const OpDef& op, bool bound) { return !bound || takes_element(op); }
 
+struct OutputHash {
+  size_t operator()(const NodeOutput& node_output) const {
+    return std::hash<int64_t>()((int64_t{node_output.node} << 8) + node_output.output);
+  }
+};
+
 }  // namespace
 
 Tensor FunctionGraph::add_argument(DType dtype, const Shape& shape) {
@@ -47,7 +53,7 @@ std::vector<int> FunctionGraph::effects_before(const OpDef& op,
   std::vector<int> before;
   bool bound = false;
   for (const NodeOutput input : inputs) {
-    if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
+    if (!is_handle(input)) continue;
     bound = true;
     const ResourceUse& use = uses_[input];
     if (use.last_write >= 0) before.push_back(use.last_write);
@@ -65,7 +71,7 @@ void FunctionGraph::note_effect(int id) {
   const bool has_effect = added.op->traits.has(Trait::HasEffect);
   bool bound = false;
   for (const NodeOutput input : added.inputs) {
-    if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
+    if (!is_handle(input)) continue;
     bound = true;
     ResourceUse& use = uses_[input];
     if (has_effect) {
@@ -104,83 +110,71 @@ std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spe
   return function;
 }
 
+std::vector<Tensor> call_body(const GraphFunction& function, std::span<const Tensor> inputs,
+                              const CallNode& call, const std::function<bool(int)>& is_called) {
+  std::unordered_map<NodeOutput, Tensor, OutputHash> values;
+  for (size_t i = 0; i < function.arguments.size(); ++i) {
+    const bool own = i < inputs.size();
+    values[function.arguments[i]] = own ? inputs[i] : function.captured[i - inputs.size()];
+  }
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    if (node.op == &kArgument || (is_called && !is_called(id))) continue;
+    std::vector<Tensor> given;
+    for (const NodeOutput input : node.inputs) given.push_back(values.at(input));
+    const DeviceScope on(node.device.to_string());
+    const std::vector<Tensor> outputs = call(node, given);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      values[{id, static_cast<int>(i)}] = outputs[i];
+    }
+  }
+  std::vector<Tensor> results;
+  for (const NodeOutput result : function.results) results.push_back(values.at(result));
+  return results;
+}
+
 namespace {
 
-// Where the values of a body's outputs are while it is called op by op.
-class InlineCall {
- public:
-  InlineCall(const GraphFunction& function, std::span<const Tensor> inputs, uint64_t number)
-      : function_(function), number_(static_cast<int64_t>(number)) {
-    if (inputs.size() != function.num_own_arguments()) {
-      raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
-            function.num_own_arguments(), inputs.size());
-    }
-    for (size_t i = 0; i < function.arguments.size(); ++i) {
-      const bool own = i < inputs.size();
-      values_[function.arguments[i]] = own ? inputs[i] : function.captured[i - inputs.size()];
-    }
+// Calls with different numbers draw different random numbers.
+Attrs attrs_in_call(const Node& node, int64_t number) {
+  if (node.op != &kRandomKey || number == 0) return node.attrs;
+  return {{"seed", node.attrs.integer("seed")},
+          {"counter", node.attrs.integer("counter")},
+          {"call", number}};
+}
+
+void tell_variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    recorder->variable_read(handle, value, trainable);
   }
+}
 
-  std::vector<Tensor> run() {
-    for (int id = 0; id < function_.body->size(); ++id) call(id);
-    std::vector<Tensor> results;
-    for (const NodeOutput result : function_.results) results.push_back(values_.at(result));
-    return results;
+// Recorders must know which handles count before the call that takes them.
+void tell_inner_reads(const Node& node, std::span<const Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype() != kResource) continue;
+    const auto read = read_of_input(node, i);
+    if (read) tell_variable_read(inputs[i], read->value, read->trainable);
   }
-
- private:
-  struct Hash {
-    size_t operator()(const NodeOutput& node_output) const {
-      return std::hash<int64_t>()((int64_t{node_output.node} << 8) + node_output.output);
-    }
-  };
-
-  void call(int id) {
-    const Node& node = function_.body->node(id);
-    if (node.op == &kArgument) return;
-    std::vector<Tensor> inputs;
-    for (const NodeOutput input : node.inputs) inputs.push_back(values_.at(input));
-    const DeviceScope on(node.device.to_string());
-    if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, inputs);
-    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, attrs_of(node), node.site);
-    if (node.op == &kReadVariable) {
-      tell_variable_read(inputs[0], outputs[0], node.attrs.flag("trainable"));
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) values_[{id, static_cast<int>(i)}] = outputs[i];
-  }
-
-  Attrs attrs_of(const Node& node) const {
-    if (node.op != &kRandomKey || number_ == 0) return node.attrs;
-    return {{"seed", node.attrs.integer("seed")},
-            {"counter", node.attrs.integer("counter")},
-            {"call", number_}};
-  }
-
-  // Recorders must know which handles count before the call that takes them.
-  static void tell_inner_reads(const Node& node, std::span<const Tensor> inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].dtype() != kResource) continue;
-      const auto read = read_of_input(node, i);
-      if (read) tell_variable_read(inputs[i], read->value, read->trainable);
-    }
-  }
-
-  static void tell_variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
-    for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-      recorder->variable_read(handle, value, trainable);
-    }
-  }
-
-  const GraphFunction& function_;
-  const int64_t number_;
-  std::unordered_map<NodeOutput, Tensor, Hash> values_;
-};
+}
 
 }  // namespace
 
 std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
                                 uint64_t number) {
-  return InlineCall(function, inputs, number).run();
+  if (inputs.size() != function.num_own_arguments()) {
+    raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
+          function.num_own_arguments(), inputs.size());
+  }
+  return call_body(function, inputs, [&](const Node& node, std::span<const Tensor> given) {
+    if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, given);
+    const Attrs attrs = attrs_in_call(node, static_cast<int64_t>(number));
+    std::vector<Tensor> outputs = apply_many(*node.op, given, attrs, node.site);
+    if (node.op == &kReadVariable) {
+      tell_variable_read(given[0], outputs[0], node.attrs.flag("trainable"));
+    }
+    return outputs;
+  });
 }
 
 bool any_node(const GraphImpl& graph, const std::function<bool(const Node&)>& which) {
@@ -218,22 +212,16 @@ std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
   return result;
 }
 
-namespace {
-
-Specs specs_at(const GraphFunction& function, const std::vector<NodeOutput>& node_outputs) {
+Specs specs_of(std::span<const Tensor> tensors) {
   Specs specs;
-  for (const NodeOutput node_output : node_outputs) {
-    specs.push_back(
-        function.body->node(node_output.node).outputs[static_cast<size_t>(node_output.output)]);
-  }
+  for (const Tensor& tensor : tensors) specs.push_back({tensor.dtype(), tensor.shape()});
   return specs;
 }
 
-}  // namespace
-
-Specs result_specs(const GraphFunction& function) { return specs_at(function, function.results); }
-Specs argument_specs(const GraphFunction& function) {
-  return specs_at(function, function.arguments);
+std::vector<Tensor> joined(std::initializer_list<std::span<const Tensor>> parts) {
+  std::vector<Tensor> all;
+  for (const auto part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 void require_arguments(std::string_view op, const GraphFunction& function,

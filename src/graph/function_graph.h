@@ -79,6 +79,14 @@ using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>
 std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spec> arguments,
                                            const FunctionBody& body);
 
+// Gives each node of the body but its arguments to `call`, in order and on the node's device, with
+// the values of its inputs, and returns the results. `inputs` are the function's arguments, with or
+// without the captures. Nodes for which `is_called` is false are left out.
+using CallNode = std::function<std::vector<Tensor>(const Node&, std::span<const Tensor> inputs)>;
+std::vector<Tensor> call_body(const GraphFunction& function, std::span<const Tensor> inputs,
+                              const CallNode& call,
+                              const std::function<bool(int id)>& is_called = {});
+
 // Calls the ops of the body one by one, on `inputs` (the caller's arguments; captures are added).
 // As with any op call, the ops run at once, or join the graph being built, and the active tape
 // records them. Calls with different numbers draw different random numbers.
@@ -108,8 +116,21 @@ std::shared_ptr<const GraphFunction> closed(const GraphFunction& function);
 void require_arguments(std::string_view op, const GraphFunction& function,
                        std::span<const Tensor> inputs);
 
+// The tensors of all parts, in order.
+std::vector<Tensor> joined(std::initializer_list<std::span<const Tensor>> parts);
+// The caller's arguments, then the captures of the function.
+inline std::vector<Tensor> with_captures(const GraphFunction& function,
+                                         std::span<const Tensor> arguments) {
+  return joined({arguments, function.captured});
+}
+
+Specs specs_of(std::span<const Tensor> tensors);
 // Dtype and shape of the arguments, captures included, and of the results.
-Specs argument_specs(const GraphFunction& function);
-Specs result_specs(const GraphFunction& function);
+inline Specs argument_specs(const GraphFunction& function) {
+  return function.body->specs(function.arguments);
+}
+inline Specs result_specs(const GraphFunction& function) {
+  return function.body->specs(function.results);
+}
 
 }  // namespace cohort::internal

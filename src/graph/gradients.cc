@@ -1,7 +1,6 @@
 #include "graph/gradients.h"
 
 #include <algorithm>
-#include <map>
 
 #include "autodiff/backward.h"
 #include "base/raise.h"
@@ -121,11 +120,6 @@ std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t 
   return std::nullopt;
 }
 
-bool is_handle(const GraphImpl& graph, NodeOutput node_output) {
-  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)].dtype ==
-         kResource;
-}
-
 // Adds the inputs of the node that `function` changes. The first `shared` arguments of the function
 // are the first inputs of the node; its other arguments are the inputs from `first` on.
 void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t shared,
@@ -155,25 +149,6 @@ std::vector<bool> needed_in(const GraphFunction& function) {
   return needed;
 }
 
-// Calls the marked nodes, in the function that is being traced.
-std::vector<Tensor> call_marked(const GraphFunction& function, const std::vector<bool>& marked,
-                                std::span<const Tensor> given) {
-  std::map<NodeOutput, Tensor> values;
-  for (size_t i = 0; i < given.size(); ++i) values[function.arguments[i]] = given[i];
-  for (int id = 0; id < function.body->size(); ++id) {
-    const Node& node = function.body->node(id);
-    if (!marked[static_cast<size_t>(id)] || node.op == &kArgument) continue;
-    std::vector<Tensor> inputs;
-    for (const NodeOutput input : node.inputs) inputs.push_back(values.at(input));
-    const DeviceScope on(node.device.to_string());
-    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, node.attrs, node.site);
-    for (size_t i = 0; i < outputs.size(); ++i) values[{id, static_cast<int>(i)}] = outputs[i];
-  }
-  std::vector<Tensor> results;
-  for (const NodeOutput result : function.results) results.push_back(values.at(result));
-  return results;
-}
-
 }  // namespace
 
 void refuse_to_compute_again(std::string_view function) {
@@ -195,7 +170,12 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
     }
   }
   return closed(*trace(function.name, argument_specs(function), [&](std::span<const Tensor> given) {
-    return call_marked(function, needed, given);
+    return call_body(
+        function, given,
+        [](const Node& node, std::span<const Tensor> inputs) {
+          return apply_many(*node.op, inputs, node.attrs, node.site);
+        },
+        [&](int id) { return needed[static_cast<size_t>(id)]; });
   }));
 }
 
@@ -214,7 +194,7 @@ std::set<NodeOutput> changed_by(const GraphImpl& graph, const Node& node) {
                 all);
   } else if (node.op->traits.has(Trait::HasEffect)) {
     for (const NodeOutput input : node.inputs) {
-      if (is_handle(graph, input)) all.insert(input);
+      if (graph.is_handle(input)) all.insert(input);
     }
   }
   return all;

@@ -1,13 +1,11 @@
 #include "cohort/graph.h"
 
-#include <charconv>
-
 #include "autodiff/backward.h"
 #include "base/raise.h"
 #include "base/scope_stack.h"
 #include "base/thread_context.h"
 #include "cohort/ops.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 
 namespace cohort {
 namespace internal {
@@ -93,20 +91,9 @@ Graph get_default_graph() {
 }
 
 Tensor Graph::tensor(std::string_view name) const {
-  const size_t colon = name.rfind(':');
-  int output = 0;
-  bool readable = true;
-  if (colon != std::string_view::npos) {
-    const std::string_view digits = name.substr(colon + 1);
-    const char* end = digits.data() + digits.size();
-    readable = !digits.empty() && std::from_chars(digits.data(), end, output).ptr == end;
-  }
-  const int node = readable ? impl_->find(name.substr(0, colon)) : -1;
-  if (node < 0 || output < 0 || output >= static_cast<int>(impl_->node(node).outputs.size())) {
-    internal::raise(Code::NotFound, "[Graph] there is no tensor '{}' in a graph of {} nodes", name,
-                    impl_->size());
-  }
-  return impl_->symbol({node, output});
+  if (const auto found = impl_->find_output(name)) return impl_->symbol(*found);
+  internal::raise(Code::NotFound, "[Graph] there is no tensor '{}' in a graph of {} nodes", name,
+                  impl_->size());
 }
 
 std::vector<NodeInfo> Graph::nodes() const {

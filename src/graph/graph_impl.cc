@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <set>
 #include <utility>
 
 #include "base/raise.h"
 #include "base/thread_context.h"
-#include "graph/resource_handles.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "tensor/devices.h"
@@ -59,7 +60,7 @@ std::string device_of_symbol(const SymbolBody& symbol) {
 constinit ContextSlot<const GraphImpl*> asked_graph;
 
 void make_unique(std::vector<int>& ids) {
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
@@ -71,7 +72,7 @@ bool is_node_name(std::string_view name) {
     return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '\\' || c == '/' || c == '-';
   };
   return !name.empty() && first(static_cast<unsigned char>(name[0])) &&
-         std::all_of(name.begin(), name.end(), other);
+         std::ranges::all_of(name, other);
 }
 
 std::vector<Tensor> GraphImpl::append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
@@ -164,14 +165,23 @@ const std::vector<Tensor>& GraphImpl::symbols_of(int id) const {
   return symbols;
 }
 
-int GraphImpl::size() const { return static_cast<int>(nodes_.size()); }
-
-const Node& GraphImpl::node(int id) const { return nodes_.at(static_cast<size_t>(id)); }
-
 int GraphImpl::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const auto found = names().find(std::string(name));
   return found == names_.end() ? -1 : found->second.node;
+}
+
+std::optional<NodeOutput> GraphImpl::find_output(std::string_view name) const {
+  const size_t colon = std::min(name.rfind(':'), name.size());
+  NodeOutput found{.node = find(name.substr(0, colon))};
+  const char* const end = name.data() + name.size();
+  if (colon < name.size()) {
+    const auto [stop, error] = std::from_chars(name.data() + colon + 1, end, found.output);
+    if (error != std::errc() || stop != end) return std::nullopt;
+  }
+  if (found.node < 0 || found.output < 0) return std::nullopt;
+  const size_t num_outputs = node(found.node).outputs.size();
+  return static_cast<size_t>(found.output) < num_outputs ? std::optional(found) : std::nullopt;
 }
 
 std::string GraphImpl::next_name(std::string_view name) const {
@@ -227,16 +237,12 @@ std::vector<OpCall> GraphImpl::calls() const {
   std::vector<OpCall> calls;
   for (int id = 0; id < size(); ++id) {
     const Node& made = node(id);
-    OpCall call{.op = made.op, .attrs = made.attrs, .outputs = symbols_of(id)};
-    for (const NodeOutput input : made.inputs) call.inputs.push_back(symbol(input));
-    calls.push_back(std::move(call));
+    calls.push_back({.op = made.op,
+                     .attrs = made.attrs,
+                     .inputs = symbols(made.inputs),
+                     .outputs = symbols_of(id)});
   }
   return calls;
-}
-
-void GraphImpl::add_variable(VariableRecord record) {
-  const std::lock_guard lock(mutex_);
-  variables_.push_back(std::move(record));
 }
 
 std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& make) {
@@ -247,21 +253,11 @@ std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& 
   return variables_;
 }
 
-std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {
-  const std::lock_guard lock(mutex_);
-  return variables_;
-}
-
 void GraphImpl::follow_first_variable(int id) {
   const Node& follower = node(id);
   if (follower.device.job || !follower.colocated_with.empty()) return;
   const std::lock_guard lock(mutex_);
   followers_.insert(id);
-}
-
-bool GraphImpl::follows_first_variable(int id) const {
-  const std::lock_guard lock(mutex_);
-  return followers_.contains(id);
 }
 
 int GraphImpl::first_variable() const {
@@ -289,11 +285,6 @@ Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& ma
   return kept_.try_emplace(key, made).first->second;
 }
 
-void GraphImpl::finalize() {
-  const std::lock_guard lock(mutex_);
-  finalized_ = true;
-}
-
 std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor) {
   if (!tensor.is_symbolic()) {
     raise(Code::InvalidArgument, "[Graph] {} is a value, not a tensor of a graph",
@@ -308,6 +299,58 @@ std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor) {
 std::string output_name(const GraphImpl& graph, NodeOutput node_output) {
   const std::string& name = graph.node(node_output.node).name;
   return node_output.output == 0 ? name : fmt::format("{}:{}", name, node_output.output);
+}
+
+NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
+                       Attrs attrs, Site site) {
+  const std::shared_ptr<GraphImpl> graph = GraphAccess::impl(get_default_graph());
+  const std::string state =
+      shared_name.empty() ? graph->next_name(name_prefix() + std::string(name)) : shared_name;
+  attrs.set("container", current_container());
+  attrs.set("shared_name", state);
+  const Specs outputs = op.infer({op.name, {}, attrs});
+  // State exists before the nodes that the open guards name, so its users need not wait for them.
+  const NoControlDependencies at_once;
+  return {graph->append_named(name, op, {}, std::move(attrs), outputs, site)[0], state};
+}
+
+Tensor keep_question(const OpDef& op, const Tensor& handle, Site site) {
+  const std::shared_ptr<GraphImpl> graph = graph_of(handle);
+  return graph->keep(fmt::format("{} {}", op.name, graph->node_output(handle).node), [&] {
+    const SoleColocation together(handle);
+    return apply(op, {handle}, {}, site);
+  });
+}
+
+namespace {
+
+// `seen` are the nodes that led here: names of later nodes may lead back.
+DeviceName follow_requests(const GraphImpl& graph, int id, std::set<int>& seen) {
+  const Node& node = graph.node(id);
+  if (!seen.insert(id).second) return node.device;
+  if (graph.follows_first_variable(id)) {
+    const int first = graph.first_variable();
+    return first < 0 ? node.device : node.device.filled_from(follow_requests(graph, first, seen));
+  }
+  if (node.device != DeviceName()) return node.device;
+  for (const std::string& name : node.colocated_with) {
+    const int neighbour = graph.find(name);
+    if (neighbour < 0) continue;
+    const DeviceName found = follow_requests(graph, neighbour, seen);
+    if (found != DeviceName()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+DeviceName device_asked_for(const GraphImpl& graph, int id) {
+  std::set<int> seen;
+  return follow_requests(graph, id, seen);
+}
+
+DeviceName own_request(const GraphImpl& graph, int id) {
+  return graph.follows_first_variable(id) ? device_asked_for(graph, id) : graph.node(id).device;
 }
 
 }  // namespace cohort::internal

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <typeindex>
@@ -57,10 +58,21 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // The same for a name that is known to be free. No code looks up nodes of a cut graph by name.
   int add_unindexed(Node node);
 
-  int size() const;
-  const Node& node(int id) const;
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const Node& node(int id) const { return nodes_.at(static_cast<size_t>(id)); }
+  const Spec& spec(NodeOutput node_output) const {
+    return node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
+  }
+  Specs specs(std::span<const NodeOutput> node_outputs) const {
+    Specs all;
+    for (const NodeOutput node_output : node_outputs) all.push_back(spec(node_output));
+    return all;
+  }
+  bool is_handle(NodeOutput node_output) const { return spec(node_output).dtype == kResource; }
   // The number of the node with that name, or -1.
   int find(std::string_view name) const;
+  // The output that "name" or "name:1" names; nullopt when there is none.
+  std::optional<NodeOutput> find_output(std::string_view name) const;
   // Reserves and returns `name`, or the first of name_1, name_2, ... that is free.
   std::string unique_name(std::string_view name);
   // The name that unique_name would return, without reserving it.
@@ -68,6 +80,11 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
 
   // The symbol of an output; the same object each time.
   Tensor symbol(NodeOutput node_output) const;
+  std::vector<Tensor> symbols(std::span<const NodeOutput> node_outputs) const {
+    std::vector<Tensor> all;
+    for (const NodeOutput node_output : node_outputs) all.push_back(symbol(node_output));
+    return all;
+  }
   // The output that a symbol of this graph stands for. Throws InvalidArgument for any other tensor.
   NodeOutput node_output(const Tensor& symbol) const;
   bool owns(const Tensor& tensor) const;
@@ -89,7 +106,10 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // Whether the open guards say what nodes of this graph wait for.
   bool has_open_controls() const;
 
-  void finalize();
+  void finalize() {
+    const std::lock_guard lock(mutex_);
+    finalized_ = true;
+  }
 
   // Variables made in this graph, in order, and the nodes that give them their first values.
   struct VariableRecord {
@@ -98,17 +118,26 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
     VariableHandle handle;
     VariableOptions options;
   };
-  void add_variable(VariableRecord record);
+  void add_variable(VariableRecord record) {
+    const std::lock_guard lock(mutex_);
+    variables_.push_back(std::move(record));
+  }
   // Returns all variables; `make` makes each one that does not exist yet.
   using MakeVariable = std::function<std::shared_ptr<VariableImpl>(const VariableRecord&)>;
   std::vector<VariableRecord> variables(const MakeVariable& make);
-  std::vector<VariableRecord> variables() const;
+  std::vector<VariableRecord> variables() const {
+    const std::lock_guard lock(mutex_);
+    return variables_;
+  }
 
   // Places node `id`, a variable that all workers share, on the task that the first variable asks
   // for; the first variable may be made later. A node that asks for a job, or is colocated, keeps
   // its own place.
   void follow_first_variable(int id);
-  bool follows_first_variable(int id) const;
+  bool follows_first_variable(int id) const {
+    const std::lock_guard lock(mutex_);
+    return followers_.contains(id);
+  }
   // The node of the handle of the first variable that does not follow another; -1 before that
   // variable is made.
   int first_variable() const;
@@ -172,5 +201,27 @@ std::string output_name(const GraphImpl& graph, NodeOutput node_output);
 
 // Whether `name` may name a node: letters, digits and _ . \ / - after a first letter, digit or dot.
 bool is_node_name(std::string_view name);
+
+// A handle node in the graph being built, and the name of the state that it stands for.
+struct NamedHandle {
+  Tensor handle;
+  std::string state;
+};
+
+// Adds a node of `op`, which gives the handle of state that the run's device keeps under
+// `shared_name`, or under the node's name when that is empty. `attrs` are the op's without
+// container and shared_name. It has no control inputs, whatever guards are open. Throws
+// FailedPrecondition when no graph is being built.
+NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
+                       Attrs attrs, Site site);
+
+// A node that asks the state behind the handle for something, one for all calls: see
+// GraphImpl::keep.
+Tensor keep_question(const OpDef& op, const Tensor& handle, Site site);
+
+// The device that node `id` asks for: its own request, or that of what it is colocated with.
+DeviceName device_asked_for(const GraphImpl& graph, int id);
+// The same without what it is colocated with.
+DeviceName own_request(const GraphImpl& graph, int id);
 
 }  // namespace cohort::internal

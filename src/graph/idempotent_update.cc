@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "base/exceptions.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "graph/function_graph.h"
@@ -64,16 +65,11 @@ class UpdateLog : public Resource {
     making_.insert(one);
     lock.unlock();
     Given given;
-    std::exception_ptr failure;
-    try {
-      given = body();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    const std::exception_ptr failure = capture_exception([&] { given = body(); });
     lock.lock();
     making_.erase(one);
     made_now_.notify_all();
-    if (failure) std::rethrow_exception(failure);
+    rethrow_if_any(failure);
     if (claim.coordinator == coordinator_) {
       made_[update][time] = keep ? std::optional(given) : std::nullopt;
     }

@@ -131,7 +131,7 @@ class Cutter {
         if (!ignored_.contains(before)) follow(before);
       }
     }
-    std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
+    std::ranges::stable_sort(needed_, [&](int a, int b) {
       return levels[static_cast<size_t>(a)] < levels[static_cast<size_t>(b)];
     });
     positions_.resize(device_of_.size());
@@ -171,7 +171,7 @@ class Cutter {
     }
     std::map<int, std::vector<int>> by_last;
     for (auto& [device, nodes] : by_device) {
-      const auto last = std::max_element(nodes.begin(), nodes.end(), [&](int a, int b) {
+      const auto last = std::ranges::max_element(nodes, [&](int a, int b) {
         return positions_[static_cast<size_t>(a)] < positions_[static_cast<size_t>(b)];
       });
       const int node = *last;
@@ -196,7 +196,7 @@ class Cutter {
       for (const int output : outputs) {
         arrivals_[{device, {id, output}}] = next_edge_;
         const NodeOutput value{copies_[static_cast<size_t>(id)], output};
-        send(next_edge_++, part_of(id), shortened(part_of(id), value, spec_of({id, output})));
+        send(next_edge_++, part_of(id), shortened(part_of(id), value, graph_.spec({id, output})));
       }
       if (outputs.empty()) send_token(id, device);
     }
@@ -244,13 +244,13 @@ class Cutter {
 
   NodeOutput feed(size_t index, int device) {
     const NodeOutput made =
-        add_source(device, "fed", spec_of(request_.feeds[index]), kPlaceholder, {});
+        add_source(device, "fed", graph_.spec(request_.feeds[index]), kPlaceholder, {});
     part(device).feeds[index] = made;
     return made;
   }
 
   NodeOutput receive(NodeOutput wanted, int device) {
-    Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
+    Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : graph_.spec(wanted);
     const bool is_short = is_shortened(spec);
     if (is_short) spec.dtype = kBFloat16;
     // For reports of what a part waits for.
@@ -299,10 +299,6 @@ class Cutter {
                                      .device = to.device,
                                      .outputs = {spec}}),
             0};
-  }
-
-  const Spec& spec_of(NodeOutput node_output) const {
-    return graph_.node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
   }
 
   // The nodes that stand, on its device, for what the node waits for.

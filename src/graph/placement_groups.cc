@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 
 namespace cohort::internal {
 namespace {
@@ -23,18 +23,14 @@ constexpr std::array<TypeEntry, 2> kTypes{{{"GPU", 1, 210}, {"CPU", 2, 60}}};
 constexpr DeviceTypes kEveryType{3};
 constexpr DeviceTypes kHostOnly{2};
 
-const Spec& spec_of(const GraphImpl& graph, NodeOutput node_output) {
-  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
-}
-
 bool is_resource(const Spec& spec) { return spec.dtype == kResource; }
 bool is_string(const Spec& spec) { return spec.dtype == kString; }
 
 // Whether handles begin here: a node that passes on a handle that it got produces nothing.
 bool produces_resource(const GraphImpl& graph, const Node& node) {
-  return std::any_of(node.outputs.begin(), node.outputs.end(), is_resource) &&
-         std::none_of(node.inputs.begin(), node.inputs.end(),
-                      [&](NodeOutput input) { return is_resource(spec_of(graph, input)); });
+  return std::ranges::any_of(node.outputs, is_resource) &&
+         std::ranges::none_of(node.inputs,
+                              [&](NodeOutput input) { return graph.is_handle(input); });
 }
 
 template <typename Part>
@@ -45,7 +41,7 @@ bool differ(const std::optional<Part>& a, const std::optional<Part>& b) {
 }  // namespace
 
 bool DeviceTypes::has(std::string_view type) const {
-  return std::any_of(kTypes.begin(), kTypes.end(), [&](const TypeEntry& entry) {
+  return std::ranges::any_of(kTypes, [&](const TypeEntry& entry) {
     return entry.name == type && (bits & entry.bit) != 0;
   });
 }
@@ -68,9 +64,9 @@ int device_priority(std::string_view type) {
 }
 
 DeviceTypes supported_types(const GraphImpl& graph, const Node& node) {
-  const bool strings = std::any_of(node.outputs.begin(), node.outputs.end(), is_string) ||
-                       std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeOutput input) {
-                         return is_string(spec_of(graph, input));
+  const bool strings = std::ranges::any_of(node.outputs, is_string) ||
+                       std::ranges::any_of(node.inputs, [&](NodeOutput input) {
+                         return is_string(graph.spec(input));
                        });
   return strings ? kHostOnly : kEveryType;
 }
@@ -143,7 +139,7 @@ void PlacementGroups::join(int a, int b, DeviceName request) {
 void PlacementGroups::join_resource_edges() {
   for (int id = first_; id < size_; ++id) {
     for (const NodeOutput input : graph_.node(id).inputs) {
-      if (!is_resource(spec_of(graph_, input)) || root(id) == root(input.node)) continue;
+      if (!graph_.is_handle(input) || root(id) == root(input.node)) continue;
       const PlacementGroup& a = of(id);
       const PlacementGroup& b = of(input.node);
       if (!clash(a, b).empty()) raise_clash(a.assigned, b.assigned, "handles of both go to one op");
@@ -207,8 +203,7 @@ void PlacementGroups::join_colocated() {
     const auto names = [&](const std::pair<int, int>& pair) {
       return std::tie(graph_.node(pair.first).name, graph_.node(pair.second).name);
     };
-    std::sort(pairs.begin(), pairs.end(),
-              [&](const auto& a, const auto& b) { return names(a) < names(b); });
+    std::ranges::sort(pairs, [&](const auto& a, const auto& b) { return names(a) < names(b); });
   }
   for (const auto& [id, other] : pairs) colocate(id, other);
 }

@@ -28,4 +28,9 @@ std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
                                     const std::vector<DeviceName>& placed,
                                     const PlacementOptions& options);
 
+// Places the nodes that `placed` does not have yet, and adds their devices to it. Returns a line
+// for each if `lines_wanted`: "name: (Op): /job:.../device:CPU:0".
+std::vector<std::string> place_new_nodes(const GraphImpl& graph, std::vector<DeviceName>& placed,
+                                         const PlacementOptions& options, bool lines_wanted);
+
 }  // namespace cohort::internal

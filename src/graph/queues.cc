@@ -1,7 +1,7 @@
 #include "base/raise.h"
 #include "cohort/accumulator.h"
 #include "cohort/queue.h"
-#include "graph/resource_handles.h"
+#include "graph/function_graph.h"
 #include "ops/all_ops.h"
 #include "ops/op.h"
 
@@ -23,12 +23,6 @@ std::vector<int64_t> packed_components(const FifoQueueOptions& options) {
   return pack_specs(specs);
 }
 
-std::vector<Tensor> with_handle(const Tensor& handle, const std::vector<Tensor>& tensors) {
-  std::vector<Tensor> inputs{handle};
-  inputs.insert(inputs.end(), tensors.begin(), tensors.end());
-  return inputs;
-}
-
 }  // namespace
 }  // namespace internal
 
@@ -46,12 +40,12 @@ FifoQueue::FifoQueue(const FifoQueueOptions& options, Site site)
 }
 
 Tensor FifoQueue::enqueue(const std::vector<Tensor>& element, Site site) {
-  return apply(internal::kQueueEnqueue, internal::with_handle(handle_, element),
+  return apply(internal::kQueueEnqueue, internal::joined({{&handle_, 1}, element}),
                {{"queue", name_}, {"components", components_}}, site);
 }
 
 Tensor FifoQueue::enqueue_many(const std::vector<Tensor>& rows, Site site) {
-  return apply(internal::kQueueEnqueueMany, internal::with_handle(handle_, rows),
+  return apply(internal::kQueueEnqueueMany, internal::joined({{&handle_, 1}, rows}),
                {{"queue", name_}, {"components", components_}}, site);
 }
 

@@ -1,5 +1,3 @@
-#include "graph/read_nodes.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "graph/wire_format.h"
 #include "ops/all_ops.h"
 
 namespace cohort::internal {
@@ -254,8 +253,7 @@ class NodeReader {
   // The outputs that the node declares may say more or less than its op infers now, but must agree
   // with it.
   void check_outputs(const Node& node) {
-    std::vector<Tensor> inputs;
-    for (const NodeOutput input : node.inputs) inputs.push_back(graph_->symbol(input));
+    const std::vector<Tensor> inputs = graph_->symbols(node.inputs);
     for (const Tensor& input : inputs) {
       if (!node.op->dtypes.has(input.dtype())) {
         raise(Code::InvalidArgument, "an input is {}, but must be one of {}",

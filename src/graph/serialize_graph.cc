@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "base/raise.h"
-#include "graph/captures.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 #include "graph/wire_format.h"
+#include "ops/spec_list.h"
+#include "ops/variable_cell.h"
 
 namespace cohort {
 namespace internal {
@@ -21,6 +25,90 @@ void at_place(const std::string& where, Body&& body) {
   if (status.ok()) return;
   if (!status.message.starts_with("[Graph] ")) status.message = where + ": " + status.message;
   throw Error(std::move(status));
+}
+
+// Dtype and shape of what a variable holds, as its reads and writes in the body declare them.
+Spec variable_spec(const GraphFunction& function, NodeOutput argument, const VariableCell& cell) {
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    if (node.inputs.empty() || node.inputs[0] != argument) continue;
+    if (!node.attrs.has("dtype") || !node.attrs.has("shape")) continue;
+    return {node.attrs.get<DType>("dtype"), node.attrs.get<Shape>("shape")};
+  }
+  const Tensor value = cell.read();
+  return {value.dtype(), value.shape()};
+}
+
+// The names of variables in serialized functions. Several variables may have one label, so the
+// first one that is serialized has the label as its name, and later ones get a number:
+// "dense/kernel_1". A variable keeps its name while it lives, so that all functions that use it
+// agree.
+class VariableNames {
+ public:
+  std::string name_of(const std::string& label, const std::shared_ptr<Resource>& variable) {
+    const std::lock_guard lock(mutex_);
+    std::optional<std::string> free;
+    for (int i = 0;; ++i) {
+      const std::string name = i == 0 ? label : fmt::format("{}_{}", label, i);
+      const auto holder = holders_.find(name);
+      const bool is_new = holder == holders_.end();
+      const std::shared_ptr<Resource> held = is_new ? nullptr : holder->second.lock();
+      if (held == variable) return name;
+      if (held == nullptr && !free) free = name;
+      if (is_new) break;
+    }
+    holders_[*free] = variable;
+    return *free;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Resource>> holders_;  // guarded by mutex_
+};
+
+VariableNames& variable_names() {
+  static VariableNames names;
+  return names;
+}
+
+void write_tensor_capture(const Tensor& symbol, message::Capture& out) {
+  const std::shared_ptr<GraphImpl> graph = graph_of(symbol);
+  out.set_tensor(output_name(*graph, graph->node_output(symbol)));
+  write_spec({symbol.dtype(), symbol.shape()}, *out.mutable_spec());
+}
+
+void write_iterator(const std::string& function, const ElementSource& source,
+                    message::Iterator& out) {
+  const Status status = capture_status([&] { out.set_dataset(source.describe_dataset()); });
+  if (!status.ok()) {
+    raise(status.code, "function '{}' uses iterator '{}', whose dataset cannot travel: {}",
+          function, source.name(), status.message);
+  }
+  out.set_name(source.name());
+  out.set_structure(source.layout().structure);
+  for (const Spec& spec : unpack_specs("Iterator", source.layout().components)) {
+    write_spec(spec, *out.add_tensors());
+  }
+}
+
+// Writes the capture of the function at that index. Throws FailedPrecondition, naming the capture,
+// when a reader in another process could neither find it nor make it.
+void write_capture(const GraphFunction& function, size_t index, message::Capture& out) {
+  const Tensor& captured = function.captured[index];
+  if (captured.is_symbolic()) return write_tensor_capture(captured, out);
+  const std::shared_ptr<Resource> resource = resource_of(captured);
+  if (const auto cell = std::dynamic_pointer_cast<VariableCell>(resource)) {
+    const NodeOutput argument = function.arguments[function.num_own_arguments() + index];
+    out.set_variable(variable_names().name_of(cell->name(), cell));
+    write_spec(variable_spec(function, argument, *cell), *out.mutable_spec());
+  } else if (const auto* source = dynamic_cast<const ElementSource*>(resource.get())) {
+    write_iterator(function.name, *source, *out.mutable_iterator());
+  } else {
+    raise(Code::FailedPrecondition,
+          "function '{}' uses state of this process that is neither a variable nor an iterator, "
+          "and cannot travel",
+          function.name);
+  }
 }
 
 class Writer {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cohort/graph.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 
 namespace cohort {
 namespace internal {
@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 8> kColours = {"#8dd3c7", "#ffffb3", "#be
                                                       "#80b1d3", "#fdb462", "#b3de69", "#fccde5"};
 constexpr int kMaxClusterDepth = 8;
 
-std::string quoted(std::string_view text) {
+std::string dot_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -66,7 +66,7 @@ class DotWriter {
   void write_scope(const ScopeTree& scope) {
     for (const int id : scope.nodes) write_node(id);
     for (const auto& [name, inner] : scope.inner) {
-      line("  subgraph cluster_{} {{ label={};", clusters_++, quoted(name));
+      line("  subgraph cluster_{} {{ label={};", clusters_++, dot_text(name));
       write_scope(inner);
       line("  }}");
     }
@@ -79,7 +79,7 @@ class DotWriter {
         device.empty() ? "" : fmt::format(", fillcolor=\"{}\"", colour(device));
     // "\n" in the file, not in the text: dot breaks the line there.
     const std::string where = device.empty() ? "" : "\\n" + device;
-    std::string label = quoted(node.name);
+    std::string label = dot_text(node.name);
     label.insert(label.size() - 1, fmt::format("\\n{}{}", node.op->name, where));
     line("  n{} [label={}{}];", id, label, fill);
   }

@@ -37,12 +37,6 @@ struct LoopInputs {
   std::span<const Tensor> body_captures;
 };
 
-std::vector<Tensor> with(const std::vector<Tensor>& state, std::span<const Tensor> more) {
-  std::vector<Tensor> all = state;
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 // Runs the loop; `visit` sees the state before each iteration.
 template <typename Visit>
 std::vector<Tensor> run_loop(const Kernel& k, LoopInputs& loop, const Visit& visit) {
@@ -50,10 +44,10 @@ std::vector<Tensor> run_loop(const Kernel& k, LoopInputs& loop, const Visit& vis
   for (int64_t i = 0; most < 0 || i < most; ++i) {
     if (k.run != nullptr) k.run->cancellation().check();
     const std::vector<Tensor> go =
-        call_function(loop.condition, with(loop.state, loop.condition_captures), k.run);
+        call_function(loop.condition, joined({loop.state, loop.condition_captures}), k.run);
     if (!go[0].to<bool>()) break;
     visit(loop.state);
-    loop.state = call_function(loop.body, with(loop.state, loop.body_captures), k.run);
+    loop.state = call_function(loop.body, joined({loop.state, loop.body_captures}), k.run);
   }
   return loop.state;
 }
@@ -82,7 +76,7 @@ void run_backwards(Kernel& k) {
                                       k.inputs.end());
   std::vector<Tensor> capture_gradients;
   for (size_t i = states.size(); i-- > 0;) {
-    const std::vector<Tensor> inputs = with(with(states[i], loop.body_captures), state_gradients);
+    const std::vector<Tensor> inputs = joined({states[i], loop.body_captures, state_gradients});
     const std::vector<Tensor> found = call_function(gradient, inputs, k.run);
     state_gradients.assign(found.begin(),
                            found.begin() + static_cast<std::ptrdiff_t>(num_floating_state));
@@ -150,11 +144,9 @@ void check_inputs(const OpInputs& inputs, size_t others) {
           inputs.size(), num_state);
   }
   const LoopInputs loop(inputs.attrs, inputs.tensors);
-  require_arguments(inputs.op, condition, with(loop.state, loop.condition_captures));
-  require_arguments(inputs.op, body, with(loop.state, loop.body_captures));
-  Specs state;
-  for (const Tensor& tensor : loop.state) state.push_back({tensor.dtype(), tensor.shape()});
-  check_loop(condition, body, state);
+  require_arguments(inputs.op, condition, joined({loop.state, loop.condition_captures}));
+  require_arguments(inputs.op, body, joined({loop.state, loop.body_captures}));
+  check_loop(condition, body, specs_of(loop.state));
 }
 
 void check_gradient_inputs(const OpInputs& inputs) {
@@ -163,8 +155,8 @@ void check_gradient_inputs(const OpInputs& inputs) {
   const size_t seeds = floating(result_specs(body)).size();
   check_inputs(inputs, seeds);
   const LoopInputs loop(inputs.attrs, inputs.tensors);
-  const std::vector<Tensor> own = with(loop.state, loop.body_captures);
-  require_arguments(inputs.op, gradient, with(own, inputs.tensors.last(seeds)));
+  require_arguments(inputs.op, gradient,
+                    joined({loop.state, loop.body_captures, inputs.tensors.last(seeds)}));
   if (gradient.results.size() != floating(gradient_specs(body)).size()) {
     raise(Code::InvalidArgument, "[{}] the gradient returns {} tensors", inputs.op,
           gradient.results.size());
@@ -208,10 +200,7 @@ extern constexpr OpDef kWhile{
     .attrs = kLoopAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_inputs(inputs, 0);
-      const LoopInputs loop(inputs.attrs, inputs.tensors);
-      Specs specs;
-      for (const Tensor& tensor : loop.state) specs.push_back({tensor.dtype(), tensor.shape()});
-      return specs;
+      return specs_of(LoopInputs(inputs.attrs, inputs.tensors).state);
     },
     .compute =
         [](Kernel& k) {
@@ -248,23 +237,19 @@ extern constexpr OpDef kWhile{
 namespace {
 
 bool any_symbolic(const std::vector<Tensor>& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const Tensor& tensor) { return tensor.is_symbolic(); });
+  return std::ranges::any_of(tensors, [](const Tensor& tensor) { return tensor.is_symbolic(); });
 }
 
 std::vector<Tensor> append_loop(const LoopCondition& condition, const LoopBody& body,
                                 const std::vector<Tensor>& initial, const WhileOptions& options,
                                 Site site) {
-  Specs state;
-  for (const Tensor& tensor : initial) state.push_back({tensor.dtype(), tensor.shape()});
+  const Specs state = specs_of(initial);
   const auto traced_condition = trace("condition", state, [&](std::span<const Tensor> now) {
     return std::vector<Tensor>{condition(now)};
   });
   const auto traced_body = trace("body", state, body);
   check_loop(*traced_condition, *traced_body, state);
-  std::vector<Tensor> inputs = with(initial, traced_condition->captured);
-  inputs = with(inputs, traced_body->captured);
-  return apply_many(kWhile, inputs,
+  return apply_many(kWhile, joined({initial, traced_condition->captured, traced_body->captured}),
                     {{"condition", closed(*traced_condition)},
                      {"body", closed(*traced_body)},
                      {"num_state", static_cast<int64_t>(initial.size())},

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "cohort/graph.pb.h"
-#include "ops/op.h"
+#include "graph/graph_impl.h"
 #include "tensor/tensor_proto.h"
 
 // Values between memory and messages. Writing throws FailedPrecondition for a value that belongs to
@@ -30,5 +33,23 @@ inline constexpr int64_t kMaxDocumentParts = int64_t{1} << 23;   // texts and me
 // not one (damaged, an unknown field, larger than the limits), and Unimplemented when it
 // is in a format newer than `newest_format`.
 void check_wire(std::string_view bytes, uint32_t newest_format);
+
+// Untrusted text, made short and printable for a message.
+std::string quoted(std::string_view text);
+
+// The function of that name. Throws InvalidArgument when it does not exist.
+using FindFunction = std::function<std::shared_ptr<const GraphFunction>(const std::string& name)>;
+
+// Only functions have Argument nodes; only parts of a graph that was cut have names with '_' first.
+enum class NodesOf { Graph, Function, Part };
+
+// A graph of these nodes, under the same numbers when inputs come before their consumers. Throws
+// InvalidArgument naming the node that is wrong, and why.
+std::shared_ptr<GraphImpl> read_nodes(
+    const google::protobuf::RepeatedPtrField<message::Node>& nodes, NodesOf kind,
+    const FindFunction& find_function);
+
+// The output that "name" or "name:1" names. Throws InvalidArgument.
+NodeOutput read_endpoint(const GraphImpl& graph, std::string_view text);
 
 }  // namespace cohort::internal

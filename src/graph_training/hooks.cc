@@ -108,7 +108,7 @@ SessionRunArgs NanTensorHook::before_run(SessionRunContext&) { return {.fetches 
 
 void NanTensorHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
   const std::vector<double> loss = values.results[0].to_vector<double>();
-  if (std::none_of(loss.begin(), loss.end(), [](double x) { return std::isnan(x); })) return;
+  if (std::ranges::none_of(loss, [](double x) { return std::isnan(x); })) return;
   if (action_ == OnNan::Throw) {
     raise(Code::InvalidArgument,
           "[NanTensorHook] the loss is NaN; a smaller learning rate may help");

@@ -1,6 +1,82 @@
+#include "base/raise.h"
 #include "cohort/monitored_session.h"
+#include "graph_training/session_setup.h"
 
 namespace cohort {
+namespace {
+
+// A Saver that is made when the graph has all its variables.
+class GraphSaver : public SessionSaver {
+ public:
+  explicit GraphSaver(const SaverOptions& options) : options_(options) {}
+
+  void prepare_graph() override {
+    if (saver_ || global_variables().empty()) return;
+    const auto anywhere = device(nullptr);  // the saver places its nodes itself
+    saver_.emplace(options_);
+  }
+
+  std::string save(Session& session, const std::string& prefix, int64_t step) override {
+    return saver().save(session, prefix, {.global_step = step});
+  }
+
+  void restore(Session& session, const std::string& path) override {
+    saver().restore(session, path);
+  }
+
+  std::optional<std::string> latest(const std::string& directory) override {
+    return latest_checkpoint(directory);
+  }
+
+ private:
+  Saver& saver() {
+    if (saver_) return *saver_;
+    internal::raise(Code::FailedPrecondition,
+                    "[SessionSaver] the graph had no variables to save when the session was made");
+  }
+
+  const SaverOptions options_;
+  std::optional<Saver> saver_;
+};
+
+SessionManager prepared(SessionCreatorOptions& options) {
+  options.scaffold.finalize();
+  return internal::manager_for(options.scaffold, get_default_graph(), options.recovery_wait);
+}
+
+}  // namespace
+
+std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options) {
+  return std::make_shared<GraphSaver>(options);
+}
+
+void Scaffold::finalize() { internal::make_missing_ops(*this); }
+
+ChiefSessionCreator::ChiefSessionCreator(const SessionCreatorOptions& options)
+    : options_(options) {}
+
+void ChiefSessionCreator::prepare_graph() { manager_.emplace(prepared(options_)); }
+
+std::unique_ptr<Session> ChiefSessionCreator::create_session() {
+  if (!manager_) prepare_graph();
+  return manager_->prepare_session(options_.master, internal::init_options(options_.scaffold),
+                                   {.saver = options_.scaffold.saver,
+                                    .checkpoint_dir = options_.checkpoint_dir,
+                                    .checkpoint_path = options_.checkpoint_path,
+                                    .config = options_.config});
+}
+
+WorkerSessionCreator::WorkerSessionCreator(const SessionCreatorOptions& options)
+    : options_(options) {}
+
+void WorkerSessionCreator::prepare_graph() { manager_.emplace(prepared(options_)); }
+
+std::unique_ptr<Session> WorkerSessionCreator::create_session() {
+  if (!manager_) prepare_graph();
+  return manager_->wait_for_session(options_.master,
+                                    {.max_wait = options_.max_wait, .config = options_.config});
+}
+
 namespace {
 
 MonitoredSessionOptions without_recovery(MonitoredSessionOptions options) {

@@ -56,7 +56,7 @@ struct QueueRunner::State {
 
   bool is_closed(Code code) const {
     const auto& codes = options.queue_closed_codes;
-    return std::find(codes.begin(), codes.end(), code) != codes.end();
+    return std::ranges::find(codes, code) != codes.end();
   }
 
   // Counts the threads of a session. False when the session has threads already.

@@ -26,7 +26,7 @@ struct Setter {
   PsStrategy strategy;
 
   bool is_parameter(const DeviceRequest& node) const {
-    return std::find(parameter_ops.begin(), parameter_ops.end(), node.op) != parameter_ops.end();
+    return std::ranges::find(parameter_ops, node.op) != parameter_ops.end();
   }
 
   int task_of(const DeviceRequest& node) const {

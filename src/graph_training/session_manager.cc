@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/waiting.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 #include "graph_training/session_setup.h"
 #include "ops/all_ops.h"
 

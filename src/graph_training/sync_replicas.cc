@@ -202,8 +202,8 @@ void check_variables(const Gradients& gradients, const std::vector<Variable>& va
     if (internal::VariableAccess::impl(variable)->first_copy().handle.is_symbolic()) continue;
     raise(Code::InvalidArgument, "[SyncReplicas] '{}' is not a graph's variable", variable.name());
   }
-  if (std::none_of(gradients.begin(), gradients.end(),
-                   [](const Gradient& gradient) { return gradient.defined(); })) {
+  if (std::ranges::none_of(gradients,
+                           [](const Gradient& gradient) { return gradient.defined(); })) {
     raise(Code::InvalidArgument, "[SyncReplicas] none of the {} variables has a gradient",
           variables.size());
   }

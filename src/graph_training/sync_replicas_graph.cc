@@ -1,18 +1,135 @@
 #include "graph_training/sync_replicas_graph.h"
 
+#include <map>
+#include <mutex>
+#include <variant>
+
 #include "base/raise.h"
+#include "cohort/accumulator.h"
+#include "cohort/control_flow.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
+#include "graph/graph_impl.h"
+#include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"
+#include "ops/fifo_queue.h"
+#include "ops/spec_list.h"
+#include "variables/graph_variable.h"
 
 namespace cohort::internal {
+
 namespace {
 
-FifoQueue make_token_queue(const std::string& name, const Variable& global_step) {
-  const Colocation together(handle_of(global_step));
+// A graph's registers by name: the optimizers of one graph share the register of a name.
+struct Registers {
+  std::mutex mutex;
+  std::map<std::string, Variable> by_name;  // guarded by mutex
+};
+
+// The register is not a global variable, or checkpoints would keep which workers were absent. It is
+// not a local variable either, or each worker would initialise it.
+Variable find_or_make_register(const std::string& name, int num_workers) {
+  auto& registers = GraphAccess::impl(get_default_graph())->companion<Registers>();
+  const std::lock_guard lock(registers.mutex);
+  const auto found = registers.by_name.find(name);
+  if (found != registers.by_name.end()) return found->second;
+  const auto made = std::make_shared<GraphVariable>(VariableRequest{
+      [=] { return zeros({num_workers + 1}, kInt64); },
+      {.name = name, .trainable = false, .dtype = kInt64, .shape = {num_workers + 1}}});
+  return registers.by_name.emplace(name, VariableAccess::make(made)).first->second;
+}
+
+Tensor zeros_unless_initialized(const Variable& absent, const Tensor& initialized) {
+  return cond(
+      initialized, [&] { return absent.read_value(); },
+      [&] { return zeros(absent.shape(), kInt64); });
+}
+
+FifoQueue numbers_queue(const std::string& name) {
   return FifoQueue({.dtypes = {kInt64}, .shapes = {{}}, .name = name, .shared_name = name});
 }
+
+FifoQueue numbers_queue_beside(const Variable& variable, const std::string& name) {
+  const Colocation together(handle_of(variable));
+  return numbers_queue(name);
+}
+
+// The handle of the queue that numbers_queue() makes under this name.
+Tensor handle_of_queue(const std::string& name) {
+  const Spec number{kInt64, Shape{}};
+  return add_handle(kQueueHandle, name, name,
+                    {{"capacity", QueueState::kNoLimit}, {"components", pack_specs({&number, 1})}},
+                    {})
+      .handle;
+}
+
+}  // namespace
+
+SyncMembership::SyncMembership(const std::string& name, int num_workers,
+                               const Variable& global_step)
+    : name_(name),
+      num_workers_(num_workers),
+      anchor_(handle_of(global_step)),
+      absent_([&] {
+        const Colocation together(handle_of(global_step));
+        return find_or_make_register(name + "/absent", num_workers);
+      }()),
+      changes_(numbers_queue_beside(global_step, name + "/changes")) {
+  row_ = placeholder(kInt64, {}, name + "/worker");
+  number_ = placeholder(kInt64, {}, name + "/absent_or_not");
+  const Colocation together(anchor_);
+  initialized_ = is_variable_initialized(absent_);
+  init_ = absent_.assign(zeros_unless_initialized(absent_, initialized_));
+  reset_ = absent_.assign(zeros(absent_.shape(), kInt64));
+  changed_ = changes_.dequeue()[0];
+  poke_ = changes_.enqueue({Tensor(int64_t{0})});
+  const IndexedSlices one_row{reshape(number_, {1}), reshape(row_, {1}), absent_.shape()};
+  const auto then_poke = [&](const Tensor& marked) {
+    const ControlDependencies after({marked});
+    return changes_.enqueue({Tensor(int64_t{0})});
+  };
+  mark_known_ = then_poke(absent_.scatter_update(one_row));
+  mark_other_ = then_poke(absent_.scatter_add(one_row));
+}
+
+Tensor SyncMembership::count_live() const {
+  const Colocation together(anchor_);
+  return int64_t{num_workers_} - sum(absent_.read_value());
+}
+
+const Tensor& handle_of(const Variable& variable) {
+  return VariableAccess::impl(variable)->handle().handle;
+}
+
+SyncMembership::Presence SyncMembership::presence_of(int worker) const {
+  const Colocation together(anchor_);
+  const std::string place = name_ + "/present/" + std::to_string(worker);
+  const std::string arrived = name_ + "/arrived/" + std::to_string(worker);
+  const Tensor hold =
+      apply(kHoldPresence,
+            {handle_of_queue(place), handle_of(absent_), handle_of_queue(changes_.name()),
+             handle_of_queue(arrived), Tensor(int64_t{worker})},
+            {});
+  return {.hold = hold,
+          .held = numbers_queue(arrived).dequeue()[0],
+          .release = numbers_queue(place).enqueue({Tensor(int64_t{0})})};
+}
+
+bool SyncMembership::mark(Session& session, int worker, Event event) const {
+  if (!session.run(initialized_).to<bool>()) return false;
+  const bool leaves = event == Event::Leave;
+  if (worker == kAnonymous) {
+    session.run(mark_other_, {{row_, Tensor(int64_t{num_workers_})},
+                              {number_, Tensor(int64_t{leaves ? 1 : -1})}});
+  } else {
+    session.run(mark_known_,
+                {{row_, Tensor(int64_t{worker})}, {number_, Tensor(int64_t{leaves ? 1 : 0})}});
+  }
+  return true;
+}
+
+namespace {
 
 Variable make_local_step(const std::string& name, const Variable& global_step) {
   return local_variable([&] { return global_step.read_value(); },
@@ -27,9 +144,8 @@ int worker_number(const SyncReplicasOptions& options, const Variable& local_step
   return usable ? *device.task : SyncMembership::kAnonymous;
 }
 
-using AnyAccumulator = std::variant<ConditionalAccumulator, SparseConditionalAccumulator>;
-
-AnyAccumulator make_accumulator(const std::string& name, const Variable& variable, bool sparse) {
+std::variant<ConditionalAccumulator, SparseConditionalAccumulator> make_accumulator(
+    const std::string& name, const Variable& variable, bool sparse) {
   const AccumulatorOptions options{
       .dtype = variable.dtype(), .shape = variable.shape(), .name = name, .shared_name = name};
   if (sparse) return SparseConditionalAccumulator(options);
@@ -38,48 +154,55 @@ AnyAccumulator make_accumulator(const std::string& name, const Variable& variabl
 
 }  // namespace
 
-GradientAccumulator::GradientAccumulator(const std::string& name, const Variable& variable,
-                                         const Gradient& gradient)
-    : anchor_(handle_of(variable)), accumulator_([&] {
-        const Colocation together(anchor_);
-        return make_accumulator(name, variable, gradient.is_sparse());
-      }()) {}
+// Accumulates the gradients of one variable for an update. The nodes are placed with the variable.
+class GradientAccumulator {
+ public:
+  GradientAccumulator(const std::string& name, const Variable& variable, const Gradient& gradient)
+      : anchor_(handle_of(variable)), accumulator_([&] {
+          const Colocation together(anchor_);
+          return make_accumulator(name, variable, gradient.is_sparse());
+        }()) {}
 
-AccumulatorHandle& GradientAccumulator::handle() {
-  return std::visit([](auto& kind) -> AccumulatorHandle& { return kind; }, accumulator_);
-}
-
-Tensor GradientAccumulator::apply(const Gradient& gradient, const Tensor& local_step) {
-  const Colocation together(anchor_);
-  if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
-    return rows->apply_gradient(gradient.slices(), local_step);
+  Tensor apply(const Gradient& gradient, const Tensor& local_step) {
+    const Colocation together(anchor_);
+    if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
+      return rows->apply_gradient(gradient.slices(), local_step);
+    }
+    return std::get<ConditionalAccumulator>(accumulator_)
+        .apply_gradient(gradient.dense(), local_step);
   }
-  return std::get<ConditionalAccumulator>(accumulator_)
-      .apply_gradient(gradient.dense(), local_step);
-}
 
-Gradient GradientAccumulator::take(int64_t count) {
-  const Colocation together(anchor_);
-  if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
-    return rows->take_gradient(count);
+  Gradient take(int64_t count) {
+    const Colocation together(anchor_);
+    if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
+      return rows->take_gradient(count);
+    }
+    return std::get<ConditionalAccumulator>(accumulator_).take_gradient(count);
   }
-  return std::get<ConditionalAccumulator>(accumulator_).take_gradient(count);
-}
 
-Tensor GradientAccumulator::set_global_step(const Tensor& step) {
-  const Colocation together(anchor_);
-  return handle().set_global_step(step);
-}
+  Tensor set_global_step(const Tensor& step) {
+    const Colocation together(anchor_);
+    return handle().set_global_step(step);
+  }
 
-Tensor GradientAccumulator::limit_required(const Tensor& most) {
-  const Colocation together(anchor_);
-  return handle().limit_required(most);
-}
+  Tensor limit_required(const Tensor& most) {
+    const Colocation together(anchor_);
+    return handle().limit_required(most);
+  }
 
-Tensor GradientAccumulator::cancel_pending_takes() {
-  const Colocation together(anchor_);
-  return handle().cancel_pending_takes();
-}
+  Tensor cancel_pending_takes() {
+    const Colocation together(anchor_);
+    return handle().cancel_pending_takes();
+  }
+
+ private:
+  AccumulatorHandle& handle() {
+    return std::visit([](auto& kind) -> AccumulatorHandle& { return kind; }, accumulator_);
+  }
+
+  Tensor anchor_;
+  std::variant<ConditionalAccumulator, SparseConditionalAccumulator> accumulator_;
+};
 
 Tensor ReplicaCounts::required(const Tensor& live) const {
   const Tensor reachable = live + std::max<int64_t>(0, to_aggregate - total);
@@ -97,7 +220,7 @@ SyncReplicas::SyncReplicas(optim::Optimizer& optimizer, const SyncReplicasOption
       membership_(options.name, static_cast<int>(counts_.total), global_step),
       local_step_(make_local_step(options.name + "/local_step", global_step)),
       worker_(worker_number(options, local_step_, counts_.total)),
-      tokens_(make_token_queue(options.name + "/tokens", global_step)) {
+      tokens_(numbers_queue_beside(global_step, options.name + "/tokens")) {
   if (worker_ != SyncMembership::kAnonymous) presence_ = membership_.presence_of(worker_);
   accumulate(options.name, gradients, variables);
   train_op_ = build_train_op(gradients);
@@ -117,8 +240,8 @@ void SyncReplicas::accumulate(const std::string& name, const Gradients& gradient
   for (size_t i = 0; i < variables.size(); ++i) {
     accumulators_.emplace_back();
     if (!gradients[i].defined()) continue;
-    accumulators_.back().emplace(name + "/" + variables[i].name() + "/gradients", variables[i],
-                                 gradients[i]);
+    accumulators_.back() = std::make_shared<GradientAccumulator>(
+        name + "/" + variables[i].name() + "/gradients", variables[i], gradients[i]);
   }
 }
 

@@ -169,11 +169,4 @@ ResourceTable& CallContext::resources() {
   raise(Code::FailedPrecondition, "[Function] named state needs a session");
 }
 
-std::vector<Tensor> with_captures(const GraphFunction& function,
-                                  std::span<const Tensor> arguments) {
-  std::vector<Tensor> all(arguments.begin(), arguments.end());
-  all.insert(all.end(), function.captured.begin(), function.captured.end());
-  return all;
-}
-
 }  // namespace cohort::internal

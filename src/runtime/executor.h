@@ -107,7 +107,4 @@ class CallContext : public FunctionCaller {
   RunNumber number_;
 };
 
-// The caller's arguments, then the captures of the function.
-std::vector<Tensor> with_captures(const GraphFunction& function, std::span<const Tensor> arguments);
-
 }  // namespace cohort::internal

@@ -1,16 +1,287 @@
 #include "cohort/function.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
+#include <tuple>
+#include <utility>
 
+#include "base/log.h"
 #include "base/raise.h"
+#include "base/recently_used.h"
 #include "graph/serialize_graph.h"
 #include "graph/tracing.h"
+#include "ops/dispatch.h"
 #include "ops/variable_cell.h"
 #include "runtime/graph_run.h"
 #include "runtime/traces.h"
 
 namespace cohort::internal {
+namespace {
+
+// Also the key of a trace.
+std::string describe(std::span<const Spec> specs) {
+  std::string text;
+  for (const Spec& spec : specs) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", to_string(spec.dtype), spec.shape.to_string());
+  }
+  return "(" + text + ")";
+}
+
+bool fits(std::span<const Spec> trace, std::span<const Spec> given) {
+  if (trace.size() != given.size()) return false;
+  for (size_t i = 0; i < trace.size(); ++i) {
+    if (trace[i].dtype != given[i].dtype || !trace[i].shape.is_compatible_with(given[i].shape)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The same with the first size of every argument unknown, where it has one.
+std::vector<Spec> with_unknown_batch(std::span<const Spec> specs) {
+  std::vector<Spec> relaxed(specs.begin(), specs.end());
+  for (Spec& spec : relaxed) {
+    if (spec.shape.has_rank() && spec.shape.rank() > 0) {
+      spec.shape = spec.shape.with(0, Shape::kUnknownDim);
+    }
+  }
+  return relaxed;
+}
+
+}  // namespace
+
+// The traces of a function for one kind of call: one C++ signature, in one place and on one device.
+// Thread-safe; a thread that needs a trace that is being made waits for it.
+class Traces {
+ public:
+  explicit Traces(std::string name) : name_(std::move(name)) {}
+
+  // Null for a function that can only run as C++.
+  std::shared_ptr<const Trace> find_or_make(std::span<const Tensor> arguments, const Device& home,
+                                            const TracedBody& body) {
+    const Specs specs = specs_of(arguments);
+    std::shared_ptr<const Trace> found = find(describe(specs));
+    if (found == nullptr) {
+      const std::lock_guard one_at_a_time(making_);
+      found = find_or_add(specs, home, body);
+    }
+    if (found != nullptr) SettingsScope::note(found->settings());
+    return found;
+  }
+
+  // How many traces it keeps, and for how many kinds of arguments.
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    std::set<const Trace*> different;
+    for (const auto& entry : traces_) different.insert(entry.value.get());
+    return different.size();
+  }
+
+  size_t num_entries() const {
+    const std::lock_guard lock(mutex_);
+    return traces_.size();
+  }
+
+  // Forgets the trace that was not used for the longest time, and returns it.
+  std::shared_ptr<const Trace> drop_oldest() {
+    const std::lock_guard lock(mutex_);
+    return traces_.drop_oldest().value_or(nullptr);
+  }
+
+ private:
+  static constexpr size_t kTracesBeforeRelaxing = 3;
+  static constexpr size_t kShapesBeforeWarning = 64;
+
+  // Null when no trace has the current settings.
+  std::shared_ptr<const Trace> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<const Trace>* const found = traces_.find(key);
+    return found != nullptr && (*found)->settings().are_current() ? *found : nullptr;
+  }
+
+  // Finds a trace for any first size that fits these arguments, and makes it the trace for `key`.
+  std::shared_ptr<const Trace> find_relaxed(const std::string& key,
+                                            const std::vector<Spec>& specs) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& relaxed : relaxed_) {
+      const std::shared_ptr<const Trace> trace = relaxed.lock();
+      if (trace == nullptr || !fits(trace->arguments(), specs)) continue;
+      traces_.put(key, trace);
+      return trace;
+    }
+    return nullptr;
+  }
+
+  // Traces that have an old setting inside are never called again.
+  void drop_outdated() {
+    std::vector<std::shared_ptr<const Trace>> dropped;  // destroyed after the lock
+    const std::lock_guard lock(mutex_);
+    dropped = traces_.drop_if([](const auto& trace) { return !trace->settings().are_current(); });
+    std::erase_if(relaxed_, [](const std::weak_ptr<const Trace>& relaxed) {
+      const std::shared_ptr<const Trace> trace = relaxed.lock();
+      return trace == nullptr || !trace->settings().are_current();
+    });
+  }
+
+  // The callers of the next functions hold making_.
+  std::shared_ptr<const Trace> find_or_add(const std::vector<Spec>& specs, const Device& home,
+                                           const TracedBody& body) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (untraceable_) return nullptr;
+    }
+    const std::string key = describe(specs);
+    if (auto found = find(key)) return found;  // made while this thread waited
+    drop_outdated();
+    if (auto relaxed = find_relaxed(key, specs)) return relaxed;
+    try {
+      std::shared_ptr<const Trace> made = make(specs, home, body);
+      const std::lock_guard lock(mutex_);
+      traces_.put(key, made);
+      return made;
+    } catch (const Untraceable& reason) {
+      log_info("[Function] '{}' runs as C++ code, not as a graph: {}", name_, reason.message());
+      const std::lock_guard lock(mutex_);
+      untraceable_ = true;
+      return nullptr;
+    }
+  }
+
+  std::shared_ptr<const Trace> make(const std::vector<Spec>& specs, const Device& home,
+                                    const TracedBody& body) {
+    const size_t before = size();
+    if (before == 0) {
+      log_debug("[Function] tracing '{}' for {}", name_, describe(specs));
+    } else {
+      log_info("[Function] tracing '{}' again: the arguments {} are new (it has {} traces)", name_,
+               describe(specs), before);
+    }
+    warn_of_shapes(before + 1, specs);
+    if (before >= kTracesBeforeRelaxing) {
+      if (auto relaxed = try_relaxed(specs, home, body)) return relaxed;
+    }
+    return std::make_shared<const Trace>(name_, specs, home, body);
+  }
+
+  // A trace for any first size, unless the code needs to know it.
+  std::shared_ptr<const Trace> try_relaxed(const std::vector<Spec>& specs, const Device& home,
+                                           const TracedBody& body) {
+    std::shared_ptr<const Trace> made;
+    const Status status = capture_status([&] {
+      made = std::make_shared<const Trace>(name_, with_unknown_batch(specs), home, body);
+    });
+    if (!status.ok()) {
+      log_debug("[Function] '{}' needs its first sizes: {}", name_, status.message);
+      return nullptr;
+    }
+    const std::lock_guard lock(mutex_);
+    relaxed_.push_back(made);
+    return made;
+  }
+
+  void warn_of_shapes(size_t made, const std::vector<Spec>& last) {
+    if (made < kShapesBeforeWarning || std::exchange(warned_, true)) return;
+    log_warning(
+        "[Function] '{}' was traced for {} different shapes of its arguments, at last {}, and is "
+        "traced anew for each new one; pad them to a few shapes, or let only their first size "
+        "differ",
+        name_, made, describe(last));
+  }
+
+  const std::string name_;
+  std::mutex making_;    // held by the thread that traces; before mutex_
+  bool warned_ = false;  // guarded by making_
+  mutable std::mutex mutex_;
+  // By the key that was asked for; several keys may share a trace. Guarded by mutex_, as all below.
+  RecentlyUsed<std::string, std::shared_ptr<const Trace>> traces_;
+  std::vector<std::weak_ptr<const Trace>> relaxed_;
+  bool untraceable_ = false;
+};
+
+// The traces of one function that were used last, at most kMaxTraces. When a trace is dropped, the
+// copies on workers and servers are dropped, too. Thread-safe.
+class TracedFunction {
+ public:
+  explicit TracedFunction(std::string name) : name_(std::move(name)) {}
+
+  // As Traces::find_or_make.
+  std::shared_ptr<const Trace> trace_for(const Flat& arguments, const TracedBody& body) {
+    const Device& home = value_device();
+    const std::shared_ptr<Traces> traces =
+        traces_of({trace_context().place, &home, arguments.types, arguments.kinds});
+    const size_t before = traces->num_entries();
+    std::shared_ptr<const Trace> found = traces->find_or_make(arguments.tensors, home, body);
+    if (before == 0 || traces->num_entries() > before) drop_oldest();
+    return found;
+  }
+
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    size_t all = 0;
+    for (const auto& entry : kinds_) all += entry.value->size();
+    return all;
+  }
+
+ private:
+  static constexpr size_t kMaxTraces = 256;
+  static constexpr size_t kValuesBeforeWarning = 64;
+  // Place, device, C++ types, kinds.
+  using Kind = std::tuple<uint64_t, const Device*, size_t, std::string>;
+
+  std::shared_ptr<Traces> traces_of(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    if (const auto* found = kinds_.find(kind)) return *found;
+    auto made = std::make_shared<Traces>(name_);
+    kinds_.put(kind, made);
+    warn_of_values(kind);
+    return made;
+  }
+
+  // Warns, once, when arguments that are not tensors are new in many calls. The caller holds the
+  // mutex.
+  void warn_of_values(const Kind& kind) {
+    if (warned_) return;
+    const auto but_values = [](const Kind& of) {
+      return std::tie(std::get<0>(of), std::get<1>(of), std::get<2>(of));
+    };
+    const auto similar = static_cast<size_t>(std::ranges::count_if(
+        kinds_, [&](const auto& entry) { return but_values(entry.key) == but_values(kind); }));
+    if (similar < kValuesBeforeWarning) return;
+    warned_ = true;
+    log_warning(
+        "[Function] '{}' was traced for {} different values of an argument that is not a tensor, "
+        "and is traced anew for each new one; pass a Tensor where a number changes from call to "
+        "call",
+        name_, similar);
+  }
+
+  // Drops the traces beyond the limit that were not used for the longest time.
+  void drop_oldest() {
+    // Destroyed after the lock, because they have the user's data.
+    std::vector<std::shared_ptr<const void>> dropped;
+    const std::lock_guard lock(mutex_);
+    size_t all = 0;
+    for (const auto& entry : kinds_) all += std::max<size_t>(1, entry.value->num_entries());
+    while (all > kMaxTraces) {
+      Traces& oldest = *kinds_.oldest().value;
+      dropped.push_back(oldest.drop_oldest());
+      --all;
+      if (oldest.num_entries() > 0 || kinds_.size() == 1) continue;
+      dropped.push_back(*kinds_.drop_oldest());
+    }
+  }
+
+  const std::string name_;
+  mutable std::mutex mutex_;
+  RecentlyUsed<Kind, std::shared_ptr<Traces>> kinds_;  // guarded by mutex_, as the next
+  bool warned_ = false;
+};
+
 namespace {
 
 // Whether a tape may want to see what happens inside: it watches an argument, or would watch a

@@ -306,22 +306,6 @@ void GraphRun::send_away(size_t /*part*/, int64_t edge, const Tensor& /*value*/)
 
 namespace {
 
-// Cancels a run when its time is up; ends with the object.
-class RunLimit {
- public:
-  RunLimit(const std::shared_ptr<Cancellation>& cancellation, std::chrono::milliseconds limit) {
-    if (limit.count() <= 0) return;
-    timer_.at(Clock::now() + limit, [cancellation, limit] {
-      cancellation->cancel(
-          {.code = Code::DeadlineExceeded,
-           .message = fmt::format("[Session] the run took longer than {} ms", limit.count())});
-    });
-  }
-
- private:
-  Timers timer_;
-};
-
 // A run of several parts that are all in this process; one thread waits for the end.
 class LocalRun : public GraphRun {
  public:
@@ -386,7 +370,15 @@ RunResult run_one_part(const CompiledRun::Part& part, const std::vector<Tensor>&
 std::vector<Tensor> run_parts(const CompiledRun& run, const std::vector<Tensor>& values,
                               const RunSetting& setting) {
   if (run.parts.empty()) return {};  // nothing is fetched
-  const RunLimit limit(setting.cancellation, setting.limit);
+  Timers timer;
+  if (setting.limit.count() > 0) {
+    timer.at(Clock::now() + setting.limit, [&setting] {
+      setting.cancellation->cancel(
+          {.code = Code::DeadlineExceeded,
+           .message =
+               fmt::format("[Session] the run took longer than {} ms", setting.limit.count())});
+    });
+  }
   RunResult result = run.parts.size() == 1
                          ? run_one_part(run.parts[0], values, setting)
                          : std::make_shared<LocalRun>(run, setting)->run(values, setting);

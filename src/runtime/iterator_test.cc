@@ -8,7 +8,7 @@
 #include "cohort/cohort.h"
 #include "cohort/control_flow.h"
 #include "cohort/data.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 #include "ops/element_source.h"
 #include "support/expect_error.h"
 

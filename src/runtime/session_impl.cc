@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/raise.h"
-#include "runtime/partial_run.h"
 
 namespace cohort::internal {
 namespace {
@@ -32,22 +34,30 @@ void check_value(const GraphImpl& graph, NodeOutput node_output, const Tensor& t
         tensor.shape().to_string(), value.shape().to_string());
 }
 
+// The key of a request in a map of prepared runs.
+std::vector<NodeOutput> signature_of(const RunRequest& request) {
+  std::vector<NodeOutput> key = request.feeds;
+  key.push_back({-1, -1});
+  key.insert(key.end(), request.fetches.begin(), request.fetches.end());
+  for (const int over : request.over) key.push_back({-1, over});
+  return key;
+}
+
 // Runs that feed and fetch the same share a signature, in whatever order they ask.
 void sort_feeds(std::vector<NodeOutput>& feeds, std::vector<Tensor>& values) {
-  if (std::is_sorted(feeds.begin(), feeds.end())) return;
+  if (std::ranges::is_sorted(feeds)) return;
   std::vector<std::pair<NodeOutput, Tensor>> both;
   for (size_t i = 0; i < feeds.size(); ++i) both.emplace_back(feeds[i], values[i]);
-  std::sort(both.begin(), both.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(both, [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < both.size(); ++i) std::tie(feeds[i], values[i]) = std::move(both[i]);
 }
 
 // Returns the fetches as they were asked for, or nothing when they were in order, each once.
 std::vector<NodeOutput> sort_fetches(std::vector<NodeOutput>& fetches) {
   const auto out_of_order = [](const NodeOutput& a, const NodeOutput& b) { return !(a < b); };
-  if (std::adjacent_find(fetches.begin(), fetches.end(), out_of_order) == fetches.end()) return {};
+  if (std::ranges::adjacent_find(fetches, out_of_order) == fetches.end()) return {};
   std::vector<NodeOutput> asked = fetches;
-  std::sort(fetches.begin(), fetches.end());
+  std::ranges::sort(fetches);
   fetches.erase(std::unique(fetches.begin(), fetches.end()), fetches.end());
   return asked;
 }
@@ -57,13 +67,154 @@ std::vector<Tensor> as_asked(const std::vector<NodeOutput>& asked,
                              const std::vector<Tensor>& results) {
   std::vector<Tensor> all;
   for (const NodeOutput& node_output : asked) {
-    const auto found = std::lower_bound(sorted.begin(), sorted.end(), node_output);
+    const auto found = std::ranges::lower_bound(sorted, node_output);
     all.push_back(results[static_cast<size_t>(found - sorted.begin())]);
   }
   return all;
 }
 
+std::set<NodeOutput> set_of(const std::vector<NodeOutput>& node_outputs) {
+  return {node_outputs.begin(), node_outputs.end()};
+}
+
+bool makes_handles(const Node& node) {
+  const auto is_resource = [](const Spec& spec) { return spec.dtype == kResource; };
+  return !node.outputs.empty() && std::ranges::all_of(node.outputs, is_resource);
+}
+
 }  // namespace
+
+// A run in pieces: which of its nodes have run, and the values that later pieces take from these
+// nodes. Handles of state are not values; the nodes that make them run whenever they are needed.
+// One piece runs at a time. Thread-safe.
+class PartialRunState {
+ public:
+  // Runs a request with these values of its feeds; returns the values of its fetches.
+  using Execute =
+      std::function<std::vector<Tensor>(const RunRequest&, const std::vector<Tensor>& values)>;
+
+  PartialRunState(std::shared_ptr<const GraphImpl> graph, RunRequest declared)
+      : graph_(std::move(graph)),
+        declared_(std::move(declared)),
+        all_(needed_nodes(*graph_, declared_)),
+        feeds_(set_of(declared_.feeds)),
+        fetches_(set_of(declared_.fetches)) {}
+
+  // Runs one piece. Throws InvalidArgument, and changes nothing, for a feed or fetch that was not
+  // declared, comes twice, or cannot be computed yet. An error of `execute` ends the run: later
+  // pieces throw it, too.
+  std::vector<Tensor> advance(const GraphImpl& graph, const RunRequest& asked,
+                              const std::vector<Tensor>& values, const Execute& execute) {
+    const std::lock_guard lock(mutex_);
+    if (&graph != graph_.get()) {
+      raise(Code::InvalidArgument, "[PartialRun] it was set up by a session of another graph");
+    }
+    throw_if_error(failure_);
+    check(asked);
+    std::set<NodeOutput> known = set_of(asked.feeds);
+    for (const auto& [node_output, value] : values_) known.insert(node_output);
+    RunRequest bounded{.feeds = declared_.feeds,
+                       .fetches = asked.fetches,
+                       .over = std::vector<int>(over_.begin(), over_.end())};
+    bounded.feeds.insert(bounded.feeds.end(), known.begin(), known.end());
+    const std::vector<int> nodes = needed_nodes(*graph_, bounded);
+    check_computable(asked, nodes, known);
+
+    for (size_t i = 0; i < asked.feeds.size(); ++i) values_[asked.feeds[i]] = values[i];
+    fed_.insert(asked.feeds.begin(), asked.feeds.end());
+    std::vector<Tensor> results;
+    failure_ = capture_status([&] { results = run(asked, nodes, execute); });
+    throw_if_error(failure_);
+    fetched_.insert(asked.fetches.begin(), asked.fetches.end());
+    if (fetched_ == fetches_) values_.clear();
+    return results;
+  }
+
+ private:
+  void check(const RunRequest& asked) const {
+    const auto demand = [&](NodeOutput node_output, const std::set<NodeOutput>& among,
+                            const std::set<NodeOutput>& before, std::string_view what) {
+      if (!among.contains(node_output)) {
+        raise(Code::InvalidArgument, "[PartialRun] '{}' was not declared as a {} by its setup",
+              output_name(*graph_, node_output), what);
+      }
+      if (before.contains(node_output)) {
+        raise(Code::InvalidArgument, "[PartialRun] the {} '{}' has been there in an earlier piece",
+              what, output_name(*graph_, node_output));
+      }
+    };
+    for (const NodeOutput feed : asked.feeds) demand(feed, feeds_, fed_, "feed");
+    for (const NodeOutput fetch : asked.fetches) demand(fetch, fetches_, fetched_, "fetch");
+  }
+
+  void check_computable(const RunRequest& asked, const std::vector<int>& nodes,
+                        const std::set<NodeOutput>& known) const {
+    const auto demand = [&](NodeOutput input) {
+      if (!feeds_.contains(input) || known.contains(input)) return;
+      raise(Code::InvalidArgument,
+            "[PartialRun] a fetch of this piece needs '{}', which has not been fed yet",
+            output_name(*graph_, input));
+    };
+    for (const NodeOutput fetch : asked.fetches) demand(fetch);
+    for (const int id : nodes) {
+      for (const NodeOutput input : graph_->node(id).inputs) demand(input);
+    }
+  }
+
+  // The outputs of nodes of this piece that later pieces will take.
+  std::vector<NodeOutput> kept_of(const std::set<int>& nodes, const RunRequest& asked) const {
+    const std::set<NodeOutput> returned = set_of(asked.fetches);
+    std::set<NodeOutput> kept;
+    const auto keep = [&](NodeOutput node_output) {
+      if (nodes.contains(node_output.node) && !feeds_.contains(node_output) &&
+          !graph_->is_handle(node_output)) {
+        kept.insert(node_output);
+      }
+    };
+    for (const int id : all_) {
+      if (nodes.contains(id) || over_.contains(id)) continue;
+      for (const NodeOutput input : graph_->node(id).inputs) keep(input);
+    }
+    for (const NodeOutput fetch : fetches_) {
+      if (!returned.contains(fetch)) keep(fetch);
+    }
+    return {kept.begin(), kept.end()};
+  }
+
+  std::vector<Tensor> run(const RunRequest& asked, const std::vector<int>& nodes,
+                          const Execute& execute) {
+    if (asked.fetches.empty()) return {};
+    const std::set<int> running(nodes.begin(), nodes.end());
+    RunRequest request{.fetches = asked.fetches, .over = {over_.begin(), over_.end()}};
+    std::vector<Tensor> given;
+    const std::vector<NodeOutput> kept = kept_of(running, asked);
+    request.fetches.insert(request.fetches.end(), kept.begin(), kept.end());
+    for (const auto& [node_output, value] : values_) {
+      request.feeds.push_back(node_output);
+      given.push_back(value);
+    }
+    std::vector<Tensor> results = execute(request, given);
+    for (size_t i = 0; i < kept.size(); ++i) values_[kept[i]] = results[asked.fetches.size() + i];
+    for (const int id : nodes) {
+      if (!makes_handles(graph_->node(id))) over_.insert(id);
+    }
+    results.resize(asked.fetches.size());
+    return results;
+  }
+
+  const std::shared_ptr<const GraphImpl> graph_;
+  const RunRequest declared_;
+  const std::vector<int> all_;  // nodes that the declared fetches need
+  const std::set<NodeOutput> feeds_;
+  const std::set<NodeOutput> fetches_;
+
+  std::mutex mutex_;
+  std::map<NodeOutput, Tensor> values_;  // fed or computed; guarded by mutex_, as all below
+  std::set<NodeOutput> fed_;
+  std::set<NodeOutput> fetched_;
+  std::set<int> over_;
+  Status failure_;
+};
 
 RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
                                     const std::vector<Tensor>& fed) const {
@@ -74,7 +225,7 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
       raise(Code::InvalidArgument, "[Session] '{}' is a handle of state and cannot be fed",
             output_name(*graph_, node_output));
     }
-    if (std::find(request.feeds.begin(), request.feeds.end(), node_output) != request.feeds.end()) {
+    if (std::ranges::find(request.feeds, node_output) != request.feeds.end()) {
       raise(Code::InvalidArgument, "[Session] '{}' is fed twice",
             output_name(*graph_, node_output));
     }
@@ -171,14 +322,6 @@ std::vector<Tensor> SessionImpl::partial_run(PartialRunState& run,
                      });
 }
 
-std::vector<NodeOutput> signature_of(const RunRequest& request) {
-  std::vector<NodeOutput> key = request.feeds;
-  key.push_back({-1, -1});
-  key.insert(key.end(), request.fetches.begin(), request.fetches.end());
-  for (const int over : request.over) key.push_back({-1, over});
-  return key;
-}
-
 void check_placeholders(const GraphImpl& graph, const RunRequest& request) {
   for (const int id : needed_nodes(graph, request)) {
     const Node& node = graph.node(id);
@@ -192,9 +335,5 @@ void check_placeholders(const GraphImpl& graph, const RunRequest& request) {
 }
 
 void print_placement(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
-
-std::string placement_line(const Node& node, const DeviceName& device) {
-  return fmt::format("{}: ({}): {}", node.name, node.op->name, device.to_string());
-}
 
 }  // namespace cohort::internal

@@ -80,17 +80,12 @@ class SessionImpl {
   RecentlyUsed<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
-// The key of a request in a map of prepared runs.
-std::vector<NodeOutput> signature_of(const RunRequest& request);
-
 // Throws InvalidArgument, naming the placeholder, when a placeholder is needed and not fed.
 void check_placeholders(const GraphImpl& graph, const RunRequest& request);
 
 // Writes a line about placement to stderr, without a prefix, for people and for tools that parse
 // it.
 void print_placement(const std::string& line);
-// "name: (Op): /job:.../device:CPU:0"
-std::string placement_line(const Node& node, const DeviceName& device);
 
 // A session on the devices of this process.
 std::shared_ptr<SessionImpl> open_local_session(std::shared_ptr<GraphImpl> graph,

@@ -9,7 +9,7 @@
 #include "base/thread_context.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
-#include "graph/resource_handles.h"
+#include "graph/graph_impl.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"

@@ -9,7 +9,7 @@
 
 #include "cluster/protocol.h"
 #include "cluster/server_status.h"
-#include "cluster/worker_plan.h"
+#include "cluster/worker_step.h"
 #include "cohort/error.h"
 #include "transport/direct_connection.h"
 
