@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <ostream>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/device.h"
 
 namespace cohort {
@@ -21,15 +21,6 @@ bool is_identifier(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-// The number in `text`, or nothing when it is not one that fits.
-std::optional<int> parse_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  if (text[0] == '-') return std::nullopt;
-  return number;
-}
-
 std::string upper(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -38,7 +29,7 @@ std::string upper(std::string_view text) {
 
 bool read_number(std::string_view text, std::optional<int>& part) {
   if (text == kAny) return true;
-  part = parse_number(text);
+  part = internal::parse_index(text);
   return part.has_value();
 }
 

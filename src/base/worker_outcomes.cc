@@ -1,7 +1,7 @@
 #include "base/worker_outcomes.h"
 
-#include "base/joined_texts.h"
 #include "base/raise.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {

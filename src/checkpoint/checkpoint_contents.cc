@@ -4,13 +4,13 @@
 #include <filesystem>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/shard_file.h"
 #include "cohort/checkpoint.h"
 #include "cohort/device.h"
 #include "data/crc32c.h"
 #include "tensor/memory.h"
-#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {

@@ -10,10 +10,9 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/random_number.h"
-#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {

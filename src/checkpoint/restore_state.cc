@@ -4,10 +4,10 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/ops.h"
 #include "optim/optimizer.h"
 #include "optim/update_path.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace internal {

@@ -1,8 +1,8 @@
 #include "base/raise.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "launch/child_process.h"
 #include "launch/run_layout.h"
-#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {

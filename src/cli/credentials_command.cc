@@ -5,10 +5,10 @@
 #include <iterator>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "launch/run_layout.h"
 #include "rpc/certificates.h"
-#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {

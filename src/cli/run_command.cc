@@ -5,10 +5,10 @@
 #include <iostream>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "launch/run.h"
 #include "topology/strategy_choice.h"
-#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
@@ -233,6 +233,14 @@ constexpr char kJoinExample[] =
     "  cohort join 10.0.0.1:40123 - < token # keeps it out of the list of processes";
 
 }  // namespace
+
+std::vector<std::string> long_options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
 
 void add_run(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("run", "Run a program as the tasks of a cluster");

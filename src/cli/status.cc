@@ -1,5 +1,3 @@
-#include "cli/status.h"
-
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -95,26 +93,13 @@ bool every_task_answered(const KnownTasks& run) {
   });
 }
 
-constexpr char kStatusExample[] =
-    "Examples:\n"
-    "  cohort status                        # of all runs that go on here\n"
-    "  cohort status --watch                # again every second\n"
-    "  cohort status --credentials certificates h0:2222 h1:2222";
-
-}  // namespace
-
-std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
-                         double seconds) {
-  std::string table = fmt::format(
-      "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
-      "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
-  for (size_t i = 0; i < now.size(); ++i) {
-    table += line_of(before.at(i), now[i], seconds);
-    if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);
-  }
-  return table;
-}
-
+struct StatusOptions {
+  std::vector<std::string> addresses = {};
+  std::string credentials = {};
+  bool watch = false;  // repeats until it is interrupted
+  std::chrono::milliseconds interval{1'000};
+};
+// Returns the exit code: 0 if all tasks answered.
 int show_status(const StatusOptions& options) {
   std::vector<KnownTasks> runs = find_tasks(options.addresses, options.credentials);
   ask_all(runs);
@@ -133,6 +118,26 @@ int show_status(const StatusOptions& options) {
     std::fflush(stdout);
   } while (options.watch);
   return std::all_of(runs.begin(), runs.end(), every_task_answered) ? 0 : 1;
+}
+
+constexpr char kStatusExample[] =
+    "Examples:\n"
+    "  cohort status                        # of all runs that go on here\n"
+    "  cohort status --watch                # again every second\n"
+    "  cohort status --credentials certificates h0:2222 h1:2222";
+
+}  // namespace
+
+std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
+                         double seconds) {
+  std::string table = fmt::format(
+      "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
+      "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
+  for (size_t i = 0; i < now.size(); ++i) {
+    table += line_of(before.at(i), now[i], seconds);
+    if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);
+  }
+  return table;
 }
 
 void add_status(CLI::App& app, int& exit_code) {

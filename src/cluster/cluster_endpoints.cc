@@ -5,7 +5,7 @@
 
 #include <climits>
 
-#include "base/random_number.h"
+#include "base/host_identity.h"
 #include "cluster/task_names.h"
 #include "rpc/make_endpoint.h"
 #include "topology/address.h"

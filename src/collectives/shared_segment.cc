@@ -8,10 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/random_number.h"
-#include "base/system_error.h"
 #include "collectives/algorithms.h"
 #include "transport/unix_socket.h"
 

@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "base/raise.h"
-#include "base/system_error.h"
 
 namespace cohort::data::internal {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/system_error.h"
+#include "base/raise.h"
 #include "data/node.h"
 
 namespace cohort::data {

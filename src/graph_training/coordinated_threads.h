@@ -3,7 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "base/exceptions.h"
+#include "base/raise.h"
 #include "cohort/threads.h"
 
 namespace cohort::internal {

@@ -6,7 +6,6 @@
 #include "launch/local_tasks.h"
 #include "launch/machine_messages.h"
 #include "launch/run.h"
-#include "launch/run_core.h"
 #include "rpc/make_endpoint.h"
 #include "topology/address.h"
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "cohort/error.h"
+#include "launch/child_process.h"
 #include "launch/process_state.h"
-#include "launch/reaper.h"
 
 namespace cohort::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "launch/child_process.h"
 #include "launch/event_loop.h"
 #include "launch/process_state.h"
-#include "launch/reaper.h"
 #include "launch/task_host.h"
 
 namespace cohort::cli {

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <random>
 
-#include "launch/known_tasks.h"
 #include "launch/local_network.h"
 #include "launch/machine_messages.h"
 #include "launch/run_layout.h"
+#include "launch/runs.h"
 #include "launch/task_ending.h"
 #include "launch/task_output.h"
 #include "support/expect_error.h"

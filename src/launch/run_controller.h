@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/timers.h"
 #include "launch/run_layout.h"
 #include "launch/task_host.h"
 

@@ -1,6 +1,6 @@
 
+#include "base/host_identity.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
 #include "kernels/philox.h"

@@ -3,8 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/host_identity.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "ops/all_ops.h"
 #include "ops/collective_attrs.h"
 #include "ops/worker_collectives_interface.h"

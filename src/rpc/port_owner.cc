@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "base/file_descriptor.h"
-#include "base/system_error.h"
+#include "base/raise.h"
 
 namespace cohort::internal {
 namespace {

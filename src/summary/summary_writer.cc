@@ -12,7 +12,6 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/system_error.h"
 #include "cohort/ops.h"
 #include "cohort/readers.h"
 #include "cohort/summary.h"

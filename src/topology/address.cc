@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "base/raise.h"
-#include "topology/text.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {

@@ -7,8 +7,8 @@
 #include <ostream>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/device.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace {

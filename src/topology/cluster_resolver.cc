@@ -1,14 +1,45 @@
 #include "cohort/cluster_resolver.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/device.h"
-#include "topology/gpus.h"
+#include "topology/resolver_parts.h"
+
+namespace cohort::internal {
+
+std::optional<std::vector<std::string>> named_gpus() {
+  const std::optional<std::string> value = environment_variable("CUDA_VISIBLE_DEVICES");
+  if (!value) return std::nullopt;
+  std::vector<std::string> ids;
+  for (const std::string_view part : split(*value, ',')) {
+    const std::string_view id = trimmed(part);
+    if (id.empty() || id == "-1") break;
+    ids.emplace_back(id);
+  }
+  return ids;
+}
+
+int installed_gpu_count() {
+  std::error_code none;
+  const std::filesystem::directory_iterator found("/proc/driver/nvidia/gpus", none);
+  return none ? 0 : static_cast<int>(std::distance(begin(found), end(found)));
+}
+
+}  // namespace cohort::internal
 
 namespace cohort {
 namespace {
+
+// How many of the installed GPUs this process may use. Asks the system, not the kernel library.
+int visible_gpu_count() {
+  const int installed = internal::installed_gpu_count();
+  const std::optional<std::vector<std::string>> named = internal::named_gpus();
+  return named ? std::min(installed, static_cast<int>(named->size())) : installed;
+}
 
 using JobForms = std::vector<std::variant<TaskList, TaskMap>>;  // one job as each resolver has it
 
@@ -110,7 +141,7 @@ std::vector<std::string> ClusterResolver::visible_devices() const {
   name.task = task_id().value_or(0);
   name.type = "GPU";
   std::vector<std::string> devices;
-  for (int i = 0; i < internal::visible_gpu_count(); ++i) {
+  for (int i = 0; i < visible_gpu_count(); ++i) {
     name.index = i;
     devices.push_back(name.to_string());
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
-#include "topology/launcher.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

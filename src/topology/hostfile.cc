@@ -1,5 +1,3 @@
-#include "topology/hostfile.h"
-
 #include <algorithm>
 #include <cctype>
 #include <fstream>
@@ -7,9 +5,10 @@
 #include <set>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

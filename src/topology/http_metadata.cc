@@ -1,16 +1,15 @@
-#include "topology/http_metadata.h"
-
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/http_get.h"
 #include "topology/json_text.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

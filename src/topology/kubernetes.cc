@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/http_get.h"
 #include "topology/json_text.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace {

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/cluster.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/json_text.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,3 @@
-#include "topology/slurm.h"
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -7,11 +5,10 @@
 #include <cstdlib>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/gpus.h"
-#include "topology/launcher.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

@@ -1,5 +1,3 @@
-#include "topology/tf_config.h"
-
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -7,9 +5,10 @@
 #include <utility>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/cluster_resolver.h"
 #include "topology/json_text.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

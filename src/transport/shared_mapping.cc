@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/system_error.h"
+#include "base/raise.h"
 #include "transport/message_image.h"
 
 namespace cohort::internal {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "base/host_identity.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "transport/shared_connection.h"
 #include "transport/unix_socket.h"
 

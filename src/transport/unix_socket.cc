@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/raise.h"
-#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {

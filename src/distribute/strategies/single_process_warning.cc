@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cohort/error.h"
-#include "topology/launcher.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

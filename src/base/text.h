@@ -35,4 +35,9 @@ std::optional<std::string> environment_variable(const std::string& name);
 std::string require_variable(const std::string& name, std::string_view operation);
 int require_number(const std::string& name, std::string_view operation);
 
+// Several texts as one, each after its length.
+std::string join_texts(const std::vector<std::string>& texts);
+// The texts again. Throws DataLoss unless join_texts() made `joined`.
+std::vector<std::string> split_texts(const std::string& joined);
+
 }  // namespace cohort::internal
