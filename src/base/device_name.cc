@@ -17,8 +17,8 @@ constexpr std::string_view kAny = "*";
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return std::ranges::all_of(text,
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 std::string upper(std::string_view text) {
@@ -55,7 +55,7 @@ bool read_component(std::string_view text, DeviceName& name, std::vector<std::st
   const std::string_view value = text.substr(colon + 1);
   const bool short_form = key == "cpu" || key == "CPU" || key == "gpu" || key == "GPU";
   const std::string slot(short_form ? "device" : key);
-  if (std::find(seen.begin(), seen.end(), slot) != seen.end()) return false;
+  if (std::ranges::find(seen, slot) != seen.end()) return false;
   seen.push_back(slot);
   if (key == "job") return read_identifier(value, name.job);
   if (key == "replica") return read_number(value, name.replica);

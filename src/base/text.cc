@@ -84,7 +84,7 @@ const std::string* closest_word(std::string_view word, std::span<const std::stri
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
-  if (word.size() < 3 || std::find(known.begin(), known.end(), word) != known.end()) return "";
+  if (word.size() < 3 || std::ranges::find(known, word) != known.end()) return "";
   const std::string* const meant = closest_word(word, known, word.size() > 4 ? 2 : 1);
   return meant == nullptr ? "" : fmt::format("; did you mean '{}'?", *meant);
 }
@@ -92,8 +92,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
 std::string excerpt(std::string_view text) {
   constexpr size_t kMaxShown = 60;
   std::string result(text.substr(0, kMaxShown));
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      result, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return text.size() > kMaxShown ? result + "..." : result;
 }
 

@@ -89,9 +89,7 @@ void examine_host(const std::string& host, bool spans_hosts, const Report& repor
     return report(Finding::Bad, "names",
                   fmt::format("'{}' has no address: is it spelled right?", host));
   }
-  const bool loopback =
-      std::any_of(addresses.begin(), addresses.end(),
-                  [](const std::string& text) { return internal::is_loopback(text); });
+  const bool loopback = std::ranges::any_of(addresses, internal::is_loopback);
   if (spans_hosts && loopback) {
     return report(Finding::Bad, "names",
                   fmt::format("'{}' is {} here, which other machines do not reach; see /etc/hosts",
@@ -120,12 +118,9 @@ void examine_own_host(const std::string& host, const Report& report) {
 // Two tasks with one address would be one task for the others.
 void examine_addresses(const ClusterSpec& cluster, const Report& report) {
   std::map<std::string, std::vector<std::string>> by_address;
-  for (const std::string& job : cluster.jobs()) {
-    for (const int index : cluster.task_indices(job)) {
-      const std::string address = cluster.task_address(job, index);
-      if (internal::parse_address(address).port != 0) {
-        by_address[address].push_back(label_of({job, index}));
-      }
+  for (const AskedTask& task : tasks_of(cluster)) {
+    if (internal::parse_address(task.address).port != 0) {
+      by_address[task.address].push_back(task.label);
     }
   }
   for (const auto& [address, labels] : by_address) {
@@ -147,10 +142,8 @@ void examine_machine(const Report& report) {
 void examine_names(const DoctorCluster& cluster, const Report& report) {
   examine_addresses(cluster.cluster, report);
   std::set<std::string> hosts;
-  for (const std::string& job : cluster.cluster.jobs()) {
-    for (const int index : cluster.cluster.task_indices(job)) {
-      hosts.insert(internal::parse_address(cluster.cluster.task_address(job, index)).host);
-    }
+  for (const AskedTask& task : tasks_of(cluster.cluster)) {
+    hosts.insert(internal::parse_address(task.address).host);
   }
   const bool spans = internal::spans_hosts(cluster.cluster) && hosts.size() > 1;
   for (const std::string& host : hosts) examine_host(host, spans, report);
@@ -216,29 +209,14 @@ std::vector<AskedTask> others(const DoctorCluster& cluster) {
 }
 
 bool all_answered(const std::vector<AskedTask>& tasks) {
-  return std::all_of(tasks.begin(), tasks.end(),
-                     [](const AskedTask& task) { return task.problem.ok(); });
-}
-
-// Asks the tasks that have not answered, all at the same time.
-void ask_silent(std::vector<AskedTask>& tasks, const Credentials& credentials) {
-  std::vector<AskedTask> silent;
-  std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(silent),
-               [](const AskedTask& task) { return !task.problem.ok(); });
-  ask_tasks(silent, credentials, kTryLimit);
-  for (AskedTask& task : tasks) {
-    const auto asked = std::find_if(silent.begin(), silent.end(), [&](const AskedTask& other) {
-      return other.label == task.label;
-    });
-    if (asked != silent.end()) task = *asked;
-  }
+  return std::ranges::all_of(tasks, [](const AskedTask& task) { return task.problem.ok(); });
 }
 
 // Asks again and again, until all have answered.
 void dial(std::vector<AskedTask>& tasks, const Credentials& credentials, internal::Deadline until) {
   ask_tasks(tasks, credentials, kTryLimit);
   const auto ask_again = [&] {
-    if (!all_answered(tasks)) ask_silent(tasks, credentials);
+    if (!all_answered(tasks)) ask_tasks(tasks, credentials, kTryLimit, Asked::Silent);
     return all_answered(tasks);
   };
   (void)internal::poll_until(until, ask_again, internal::PollPolicy::every(kBetweenTries));

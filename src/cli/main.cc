@@ -107,7 +107,7 @@ void check_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
   if (word.starts_with("-")) return check_option(app, word, "cohort");
-  if (std::find(names.begin(), names.end(), word) != names.end()) return;
+  if (std::ranges::find(names, word) != names.end()) return;
   internal::raise(Code::InvalidArgument,
                   "there is no command '{}'{}; there are {}, see cohort --help", word,
                   internal::did_you_mean(word, names), fmt::join(names, ", "));

@@ -55,7 +55,7 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
     return;
   }
   const std::string job = text.substr(0, equals);
-  if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) {
+  if (std::ranges::find(jobs, job) == jobs.end()) {
     raise(Code::InvalidArgument,
           "[Run] --max-restarts: '{}' is not a job; the jobs are chief, worker, ps and evaluator",
           job);
@@ -69,7 +69,7 @@ bool is_host_name(const std::string& text) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
            std::strchr(".-_@", letter) != nullptr;
   };
-  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), is_allowed);
+  return !text.empty() && text[0] != '-' && std::ranges::all_of(text, is_allowed);
 }
 
 // "host" or "host:slots".

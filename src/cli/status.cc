@@ -88,9 +88,8 @@ void ask_all(std::vector<KnownTasks>& runs) {
 }
 
 bool every_task_answered(const KnownTasks& run) {
-  return std::all_of(run.tasks.begin(), run.tasks.end(), [](const AskedTask& task) {
-    return task.problem.ok() || need_not_listen(task);
-  });
+  return std::ranges::all_of(
+      run.tasks, [](const AskedTask& task) { return task.problem.ok() || need_not_listen(task); });
 }
 
 struct StatusOptions {
@@ -117,7 +116,7 @@ int show_status(const StatusOptions& options) {
     }
     std::fflush(stdout);
   } while (options.watch);
-  return std::all_of(runs.begin(), runs.end(), every_task_answered) ? 0 : 1;
+  return std::ranges::all_of(runs, every_task_answered) ? 0 : 1;
 }
 
 constexpr char kStatusExample[] =

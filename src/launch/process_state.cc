@@ -206,7 +206,7 @@ std::optional<uint64_t> MemoryCgroup::limit_bytes() const {
 
 bool all_threads_wait_for_locks(pid_t process) {
   const std::vector<std::filesystem::path> threads = threads_of(process);
-  return !threads.empty() && std::all_of(threads.begin(), threads.end(), waits_for_a_lock);
+  return !threads.empty() && std::ranges::all_of(threads, waits_for_a_lock);
 }
 
 TaskPlace find_place(const internal::Activity& activity, const std::string& crash_file) {

@@ -17,6 +17,8 @@ constexpr auto kFarewell = std::chrono::seconds(2);
 constexpr size_t kLines = 10;   // of output
 constexpr size_t kFrames = 12;  // of the stack
 
+bool is_chief(const TaskId& task) { return task.job == "chief"; }
+
 std::string last_lines(const Ending& ending) {
   if (ending.last_lines.empty()) return "  it wrote nothing\n";
   const size_t count = std::min(kLines, ending.last_lines.size());
@@ -58,6 +60,7 @@ RunController::RunController(std::vector<RunTask> tasks, Options options,
       options_(std::move(options)),
       say_(std::move(say)),
       clock_(clock),
+      leads_(std::ranges::any_of(tasks_, is_chief, &RunTask::id) ? is_chief : trains),
       outcomes_(tasks_.size()),
       asked_(tasks_.size()) {}
 
@@ -74,7 +77,7 @@ bool RunController::restart(size_t task, const Ending& ending) {
   say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
                    restarts, limit));
   tasks_[task].host->start(tasks_[task].start);
-  if (tasks_[task].id.job != "chief") return true;
+  if (!is_chief(tasks_[task].id)) return true;
   chief_restarted_until_ = clock_.now() + kFarewell;
   start_finished_tasks();
   return true;
@@ -101,26 +104,19 @@ void RunController::ended(size_t task, const Ending& ending) {
     stop_at_ = std::min(stop_at_, clock_.now() + kSettling);
   } else if (clock_.now() < chief_restarted_until_ && !chief_is_done()) {
     start_finished_tasks();
-  } else if (all_trained()) {
+  } else if (!any_runs(trains)) {
     stop_at_ = clock_.now();
   } else if (chief_is_done()) {
     stop_at_ = std::min(stop_at_, clock_.now() + options_.grace);
   }
 }
 
-bool RunController::all_trained() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (trains(tasks_[i].id) && running(i)) return false;
-  }
-  return true;
+bool RunController::any_runs(bool (*wanted)(const TaskId& task)) const {
+  return std::ranges::any_of(
+      tasks_, [&](const RunTask& task) { return wanted(task.id) && running(task.start.task); });
 }
 
-bool RunController::chief_is_done() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].id.job == "chief" && !running(i)) return true;
-  }
-  return false;
-}
+bool RunController::chief_is_done() const { return leads_ == &is_chief && !any_runs(is_chief); }
 
 void RunController::signal_all(int signal) {
   for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -135,17 +131,10 @@ void RunController::ask_to_end() {
   ask_next();
 }
 
-bool RunController::leads(size_t task) const {
-  const auto is_chief = [](const RunTask& each) { return each.id.job == "chief"; };
-  const bool has_chief = std::any_of(tasks_.begin(), tasks_.end(), is_chief);
-  return has_chief ? is_chief(tasks_[task]) : trains(tasks_[task].id);
-}
-
 void RunController::ask_next() {
-  bool leaders_run = false;
-  for (size_t i = 0; i < tasks_.size(); ++i) leaders_run |= running(i) && leads(i);
+  const bool leaders_run = any_runs(leads_);
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (!running(i) || asked_[i] || (leaders_run && !leads(i))) continue;
+    if (!running(i) || asked_[i] || (leaders_run && !leads_(tasks_[i].id))) continue;
     asked_[i] = true;
     tasks_[i].host->signal(i, SIGTERM);
   }
@@ -170,10 +159,7 @@ void RunController::tick() {
 }
 
 bool RunController::over() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (running(i)) return false;
-  }
-  return true;
+  return !any_runs([](const TaskId&) { return true; });
 }
 
 std::optional<size_t> RunController::guilty() const {

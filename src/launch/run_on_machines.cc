@@ -154,12 +154,12 @@ void RemoteMachine::lose(const Status& why) {
 
 // Keeps the lines that the machine would send with the end of the task, in case it is lost.
 void RemoteMachine::note_line(const MachineLine& line) {
-  constexpr size_t kLines = 10;
+  constexpr size_t kKeptLines = 10;
   const auto found = running_.find(line.task);
   if (found == running_.end()) return;
   std::deque<std::string>& lines = found->second.last_lines;
   lines.push_back(line.text);
-  if (lines.size() > kLines) lines.pop_front();
+  if (lines.size() > kKeptLines) lines.pop_front();
 }
 
 void RemoteMachine::start(const TaskStart& start) {
@@ -309,14 +309,13 @@ std::vector<RemoteMachine*> MachinesRun::joined() const {
   }
   if (options_.hosts.empty()) return found;
   const auto place = [&](const RemoteMachine* machine) {
-    return std::find_if(options_.hosts.begin(), options_.hosts.end(),
-                        [&](const HostSlots& host) { return host.host == machine->offer().name; });
+    return std::ranges::find_if(
+        options_.hosts, [&](const HostSlots& host) { return host.host == machine->offer().name; });
   };
   std::erase_if(
       found, [&](const RemoteMachine* machine) { return place(machine) == options_.hosts.end(); });
-  std::stable_sort(found.begin(), found.end(), [&](const RemoteMachine* a, const RemoteMachine* b) {
-    return place(a) < place(b);
-  });
+  std::ranges::stable_sort(
+      found, [&](const RemoteMachine* a, const RemoteMachine* b) { return place(a) < place(b); });
   return found;
 }
 
@@ -341,8 +340,8 @@ RunLayout MachinesRun::make_layout(std::vector<TaskHost*>& machines_of_tasks) {
     machines[i]->hold_ports(counts[i] + (i == 0 ? 1 : 0));
   wait_for(
       [&] {
-        return std::all_of(machines.begin(), machines.end(),
-                           [](const RemoteMachine* machine) { return !machine->ports().empty(); });
+        return std::ranges::all_of(
+            machines, [](const RemoteMachine* machine) { return !machine->ports().empty(); });
       },
       "choosing ports");
   RunLayout layout{.master_host = machines[0]->offer().address,

@@ -28,6 +28,14 @@
 namespace cohort::cli {
 namespace {
 
+// The directory above those of this user's runs.
+std::string runs_directory() {
+  const char* const chosen = std::getenv("TMPDIR");
+  const std::string temporary = chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
+  // Absolute, because tasks may change their directory.
+  return fmt::format("{}/cohort-{}", std::filesystem::absolute(temporary).string(), getuid());
+}
+
 double seconds_since_1970() {
   const std::chrono::duration<double> passed = std::chrono::system_clock::now().time_since_epoch();
   return passed.count();
@@ -118,9 +126,10 @@ void remove_old_runs() {
 }  // namespace
 
 void ask_tasks(std::vector<AskedTask>& tasks, const Credentials& credentials,
-               std::chrono::milliseconds limit) {
+               std::chrono::milliseconds limit, Asked which) {
   std::vector<std::jthread> askers;
   for (AskedTask& task : tasks) {
+    if (which == Asked::Silent && task.problem.ok()) continue;
     askers.emplace_back([&task, &credentials, limit] { ask(task, credentials, limit); });
   }
 }
@@ -192,13 +201,6 @@ std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
   raise(Code::NotFound,
         "[Status] no tasks to ask: no run of this user goes on here; give addresses (cohort status "
         "host:port), or TF_CONFIG");
-}
-
-std::string runs_directory() {
-  const char* const chosen = std::getenv("TMPDIR");
-  const std::string temporary = chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
-  // Absolute, because tasks may change their directory.
-  return fmt::format("{}/cohort-{}", std::filesystem::absolute(temporary).string(), getuid());
 }
 
 std::string make_run_directory() {

@@ -25,9 +25,11 @@ struct AskedTask {
   double clock_difference = 0;  // seconds that its clock is ahead
 };
 
-// Asks all tasks at the same time, each once, within the limit.
+// Asks all tasks, or those that have not answered the last time, at the same time, each once,
+// within the limit.
+enum class Asked { All, Silent };
 void ask_tasks(std::vector<AskedTask>& tasks, const Credentials& credentials,
-               std::chrono::milliseconds limit);
+               std::chrono::milliseconds limit, Asked which = Asked::All);
 
 // Writes the tasks of a run, and how to ask them, to the directory of the run.
 void write_run_file(const std::string& run_directory, const RunLayout& layout,
@@ -61,8 +63,6 @@ std::vector<AskedTask> tasks_of(const ClusterSpec& cluster);
 // Throws PermissionDenied if another user owns the directory above it. Removes the directories of
 // runs that ended more than a week ago.
 std::string make_run_directory();
-// The directory above those of this user's runs.
-std::string runs_directory();
 
 // Issues certificates for the tasks of a run, in directories for COHORT_CREDENTIALS.
 class RunSecrets {

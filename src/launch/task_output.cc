@@ -251,8 +251,8 @@ void ProgressView::write_down() const {
 }
 
 void ProgressView::show() {
-  const auto first = std::find_if(notes_.begin(), notes_.end(),
-                                  [](const auto& each) { return !each.second.quiet; });
+  const auto first =
+      std::ranges::find_if(notes_, [](const auto& each) { return !each.second.quiet; });
   const bool shown = first != notes_.end();
   if (can_show_row()) {
     show_row(shown ? fmt::format("[{}] {}", labels_.at(first->first), printable(first->second.text))

@@ -17,7 +17,7 @@ std::string_view without_brackets(std::string_view host) {
 }
 
 bool is_scheme(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
   });
 }

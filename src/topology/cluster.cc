@@ -156,7 +156,7 @@ std::vector<std::string> ClusterSpec::jobs() const {
 }
 
 bool ClusterSpec::has_job(std::string_view job) const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& one) { return one.first == job; });
+  return std::ranges::any_of(jobs_, [&](const auto& one) { return one.first == job; });
 }
 
 bool ClusterSpec::has_task(std::string_view job, int index) const {
@@ -220,14 +220,13 @@ ClusterDef ClusterSpec::as_cluster_def() const {
     job.name = name;
     for (const auto& [index, address] : tasks) job.tasks.push_back({index, address});
   }
-  std::sort(def.jobs.begin(), def.jobs.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(def.jobs, {}, &ClusterDef::Job::name);
   return def;
 }
 
 std::string ClusterSpec::to_string() const {
   std::vector<std::string> names = jobs();
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   std::string text;
   for (const std::string& name : names) {
     fmt::format_to(std::back_inserter(text), "{}'{}': {}", text.empty() ? "" : ", ", name,

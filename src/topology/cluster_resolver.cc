@@ -67,9 +67,8 @@ TaskMap united(const std::string& job, const JobForms& forms) {
 }
 
 JobTasks merged(const std::string& job, const JobForms& forms) {
-  const bool lists = std::all_of(forms.begin(), forms.end(), [](const auto& form) {
-    return std::holds_alternative<TaskList>(form);
-  });
+  const bool lists = std::ranges::all_of(
+      forms, [](const auto& form) { return std::holds_alternative<TaskList>(form); });
   return lists ? JobTasks(concatenated(forms)) : JobTasks(united(job, forms));
 }
 
@@ -175,7 +174,7 @@ UnionClusterResolver::UnionClusterResolver(Resolvers resolvers, UnionResolverOpt
   if (resolvers_.empty()) {
     internal::raise(Code::InvalidArgument, "[Union] expected at least one resolver, found none");
   }
-  if (std::find(resolvers_.begin(), resolvers_.end(), nullptr) != resolvers_.end()) {
+  if (std::ranges::find(resolvers_, nullptr) != resolvers_.end()) {
     internal::raise(Code::InvalidArgument, "[Union] one of the {} resolvers is null",
                     resolvers_.size());
   }

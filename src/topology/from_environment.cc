@@ -77,7 +77,7 @@ struct Claim {
 [[noreturn]] void raise_incomplete(const Launcher& launcher) {
   std::vector<const char*> all = {launcher.rank, launcher.size};
   all.insert(all.end(), launcher.others.begin(), launcher.others.end());
-  const char* const found = *std::find_if(all.begin(), all.end(), is_set);
+  const char* const found = *std::ranges::find_if(all, is_set);
   raise(Code::FailedPrecondition,
         "[{}] {} is set, but {} is not: {} sets both {} and {} for each process; set what is "
         "missing, unset what is left over, or describe the cluster in TF_CONFIG",
@@ -91,7 +91,7 @@ std::optional<Claim> claim_of(const Launcher& launcher) {
                  internal::require_number(launcher.size, kEnvironment)};
   }
   const bool was_there = is_set(launcher.rank) || is_set(launcher.size) ||
-                         std::any_of(launcher.others.begin(), launcher.others.end(), is_set);
+                         std::ranges::any_of(launcher.others, is_set);
   if (was_there) raise_incomplete(launcher);
   return std::nullopt;
 }

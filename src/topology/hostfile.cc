@@ -51,7 +51,7 @@ HostSlots read_host(std::string_view word, const HostfileLine& line) {
   const bool counted = colon != std::string_view::npos && colon == word.rfind(':');
   HostSlots host{std::string(counted ? word.substr(0, colon) : word),
                  counted ? slots_of(word.substr(colon + 1), line) : 1};
-  const bool plain = std::all_of(host.host.begin(), host.host.end(), [](unsigned char c) {
+  const bool plain = std::ranges::all_of(host.host, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':';
   });
   if (host.host.empty() || !plain) raise_line(line, "that is not the name of a host");

@@ -103,7 +103,7 @@ ClusterSpec HttpMetadataClusterResolver::cluster_spec() const {
       raise(Code::ResourceExhausted, "[HttpMetadata] the list at {} has no end", options_.url);
     }
   } while (!token.empty());
-  std::sort(addresses.begin(), addresses.end());
+  std::ranges::sort(addresses);
   return {{options_.task_type, addresses}};
 }
 

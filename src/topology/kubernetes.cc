@@ -117,7 +117,7 @@ std::vector<std::string> KubernetesClusterResolver::addresses(
                                                   : ask_api(options_, label_selector, next);
     next = add_pods(answer, options_.address, pods);
   } while (!next.empty() && !options_.list_pods);
-  std::sort(pods.begin(), pods.end(), [](const Pod& a, const Pod& b) { return a.name < b.name; });
+  std::ranges::sort(pods, {}, &Pod::name);
   std::vector<std::string> found;
   for (const Pod& pod : pods) {
     found.push_back(internal::address_text(pod.address, options_.tf_server_port));

@@ -89,12 +89,6 @@ void check_one_host(const LaunchedProcess& process) {
   }
 }
 
-int most_slots(const std::vector<HostSlots>& hosts) {
-  return std::max_element(hosts.begin(), hosts.end(),
-                          [](const HostSlots& a, const HostSlots& b) { return a.slots < b.slots; })
-      ->slots;
-}
-
 std::vector<HostSlots> hosts_of(const LaunchedProcess& process, const LauncherOptions& options) {
   if (options.hostfile.empty()) {
     check_one_host(process);
@@ -112,7 +106,8 @@ std::vector<std::string> launched_addresses(const LaunchedProcess& process,
                                             const LauncherOptions& options) {
   check_process(process);
   const std::vector<HostSlots> hosts = hosts_of(process, options);
-  return slot_addresses(hosts, job_port_base(options.port_base, process.job, most_slots(hosts)),
+  const int most = std::ranges::max_element(hosts, {}, &HostSlots::slots)->slots;
+  return slot_addresses(hosts, job_port_base(options.port_base, process.job, most),
                         process.launcher);
 }
 

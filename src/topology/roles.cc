@@ -24,7 +24,7 @@ int chief_count(const ClusterSpec& cluster) {
 }
 
 void check_role(const std::string& name, std::string_view what) {
-  if (std::find(kRoles.begin(), kRoles.end(), name) != kRoles.end()) return;
+  if (std::ranges::find(kRoles, name) != kRoles.end()) return;
   raise(Code::InvalidArgument,
         "[Cluster] the {} '{}' is not a role; expected chief, worker, ps or evaluator{}", what,
         internal::excerpt(name), internal::did_you_mean(name, kRoles));
@@ -65,7 +65,7 @@ void check_trains(const std::string& type) {
 // How many tasks of the job come before `id`: its index, if no index is missing.
 int place_in_job(const ClusterSpec& cluster, const std::string& job, int id) {
   const std::vector<int> indices = cluster.task_indices(job);
-  return static_cast<int>(std::lower_bound(indices.begin(), indices.end(), id) - indices.begin());
+  return static_cast<int>(std::ranges::lower_bound(indices, id) - indices.begin());
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ SageMakerHosts read_sagemaker_hosts() {
                     "of all hosts of the job",
                     internal::excerpt(hosts), empty - found.all.begin());
   }
-  std::sort(found.all.begin(), found.all.end());
-  const auto own = std::find(found.all.begin(), found.all.end(), current);
+  std::ranges::sort(found.all);
+  const auto own = std::ranges::find(found.all, current);
   if (own != found.all.end()) {
     found.own = static_cast<int>(own - found.all.begin());
   } else {

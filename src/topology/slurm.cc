@@ -44,8 +44,8 @@ std::vector<std::string_view> split_outside_brackets(std::string_view text) {
 uint64_t node_number(std::string_view digits, std::string_view text) {
   uint64_t number = 0;
   const char* const end = digits.data() + digits.size();
-  const bool plain = !digits.empty() && std::all_of(digits.begin(), digits.end(),
-                                                    [](char c) { return c >= '0' && c <= '9'; });
+  const bool plain =
+      !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   if (!plain || digits.size() > 18) {
     raise_node_list(text, fmt::format("'{}' is not a number", excerpt(digits)));
   }
@@ -93,7 +93,7 @@ std::vector<std::string> combined(const std::vector<std::string>& names,
 }
 
 void check_name(std::string_view name, std::string_view text) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+  const bool plain = std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
   });
   if (!plain) raise_node_list(text, fmt::format("'{}' is not part of a name", excerpt(name)));

@@ -208,8 +208,7 @@ std::string bytes_of(const std::string& path) {
 // Most frequent first.
 std::vector<std::pair<std::string, int>> sorted(const std::map<std::string, int>& counts) {
   std::vector<std::pair<std::string, int>> all(counts.begin(), counts.end());
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.second > b.second; });
   return all;
 }
 
