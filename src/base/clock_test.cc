@@ -1,7 +1,8 @@
+#include "base/clock.h"
+
 #include <gtest/gtest.h>
 
 #include "base/thread.h"
-#include "base/timers.h"
 #include "support/fake_clock.h"
 
 namespace cohort::internal {

@@ -1,7 +1,6 @@
 #include "base/collective_purpose.h"
 
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
 namespace cohort::internal {

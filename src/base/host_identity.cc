@@ -6,7 +6,6 @@
 #include <climits>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 namespace cohort::internal {
 
@@ -21,11 +20,6 @@ std::string host_identity() {
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
   return ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "?";
-}
-
-uint64_t random_number() {
-  std::random_device source;
-  return (uint64_t{source()} << 32) | source();
 }
 
 std::string process_description() {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace cohort::internal {
@@ -14,8 +13,5 @@ std::string host_name();  // "?" if the system does not say
 
 // "process 4711 on node3"
 std::string process_description();
-
-// 64 bits of the system's random source, for seeds, identities and names that must not repeat.
-uint64_t random_number();
 
 }  // namespace cohort::internal

@@ -92,21 +92,6 @@ TimerThread& timer_thread() {
   return only;
 }
 
-// now + timeout, or the last representable time: "no deadline" is Duration::max().
-Clock::Time later(Clock::Time now, Clock::Duration timeout) {
-  return timeout > Clock::Time::max() - now ? Clock::Time::max() : now + timeout;
-}
-
-class SystemClock : public Clock {
- public:
-  Time now() const override { return std::chrono::steady_clock::now(); }
-
-  bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                  Time deadline, const std::function<bool()>& done) override {
-    return changed.wait_until(lock, deadline, done);
-  }
-};
-
 }  // namespace
 
 Timers::~Timers() {
@@ -119,15 +104,5 @@ Timers::Key Timers::at(Time time, std::function<void()> call) {
 }
 
 void Timers::forget(const Key& key) { timer_thread().drop(key); }
-
-bool Clock::wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                     Duration timeout, const std::function<bool()>& done) {
-  return wait_until(changed, lock, later(now(), timeout), done);
-}
-
-Clock& system_clock() {
-  static SystemClock clock;
-  return clock;
-}
 
 }  // namespace cohort::internal

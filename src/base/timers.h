@@ -2,10 +2,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 namespace cohort::internal {
@@ -30,26 +28,5 @@ class Timers {
  private:
   std::atomic<bool> used_ = false;  // whether at() was ever called
 };
-
-// Time as the library sees it. Code that waits or measures takes a Clock, so that a test decides
-// what time it is (tests/support/fake_clock.h). Thread-safe.
-class Clock {
- public:
-  using Duration = std::chrono::nanoseconds;
-  using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;
-
-  virtual ~Clock() = default;
-  virtual Time now() const = 0;
-  // Waits, with `lock` held as for a condition variable, until done() or the deadline; returns
-  // done(). The thread that makes done() true notifies `changed`.
-  virtual bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                          Time deadline, const std::function<bool()>& done) = 0;
-
-  bool wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                Duration timeout, const std::function<bool()>& done);
-};
-
-// The machine's clock; it never goes back.
-Clock& system_clock();
 
 }  // namespace cohort::internal

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "base/host_identity.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/raise.h"
 
 namespace cohort::internal {

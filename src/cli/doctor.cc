@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,9 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
-#include <utility>
 
-#include "base/raise.h"
 #include "base/text.h"
 #include "base/waiting.h"
 #include "cli/command.h"

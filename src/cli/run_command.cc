@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "launch/run.h"
-#include "topology/strategy_choice.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <climits>
 
-#include "base/host_identity.h"
+#include "base/machine.h"
 #include "cluster/task_names.h"
 #include "rpc/make_endpoint.h"
 #include "topology/address.h"

@@ -1,6 +1,6 @@
 #include "cluster/master.h"
 
-#include "base/host_identity.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "cluster/task_names.h"
 #include "runtime/thread_pool.h"

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/host_identity.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "collectives/algorithms.h"
 #include "transport/unix_socket.h"

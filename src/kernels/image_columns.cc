@@ -3,7 +3,7 @@
 
 #include "kernels/image_columns.h"
 
-#include "base/instruction_set.h"
+#include "base/machine.h"
 
 namespace cohort::internal {
 namespace {

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-#include "base/instruction_set.h"
+#include "base/machine.h"
 
 namespace cohort::internal {
 namespace {

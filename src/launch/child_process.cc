@@ -15,7 +15,6 @@
 #include <iterator>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "base/raise.h"
 #include "base/waiting.h"

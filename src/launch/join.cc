@@ -4,8 +4,8 @@
 #include "base/raise.h"
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
-#include "launch/machine_messages.h"
 #include "launch/run.h"
+#include "launch/task_host.h"
 #include "rpc/make_endpoint.h"
 #include "topology/address.h"
 

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/file_descriptor.h"
 #include "base/raise.h"
 
 namespace cohort::cli {

@@ -14,8 +14,6 @@
 #include <utility>
 
 #include "cohort/error.h"
-#include "launch/child_process.h"
-#include "launch/process_state.h"
 
 namespace cohort::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <random>
 
 #include "launch/local_network.h"
-#include "launch/machine_messages.h"
 #include "launch/run_layout.h"
 #include "launch/runs.h"
 #include "launch/task_ending.h"
+#include "launch/task_host.h"
 #include "launch/task_output.h"
 #include "support/expect_error.h"
 

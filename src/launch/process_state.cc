@@ -10,9 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
-#include <string>
 
 #include "base/waiting.h"
 #include "launch/preload/stack_question.h"

@@ -1,15 +1,10 @@
-#include <fmt/format.h>
 
-#include <csignal>
 #include <filesystem>
 #include <utility>
 
 #include "base/raise.h"
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
-#include "launch/run_controller.h"
-#include "launch/runs.h"
-#include "topology/strategy_choice.h"
 
 namespace cohort::cli {
 namespace {
@@ -67,7 +62,11 @@ TaskEvents RunCore::events() {
                          std::string_view line) { print(task, stream, line); },
           .ended = [this](size_t task, const Ending& ending) { task_ended(task, ending); },
           .waits = [this](size_t task, const LongWaits& waits) { stalls_->set_waits(task, waits); },
-          .place = [this](size_t task, const TaskPlace& place) { place_found(task, place); },
+          .place =
+              [this](size_t task, const TaskPlace& place) {
+                stalls_->place_found(task, place);
+                stalls_->look();
+              },
           .progress = [this](size_t task,
                              const internal::ProgressNote& note) { progress_->set(task, note); },
           .timeline =
@@ -77,14 +76,12 @@ TaskEvents RunCore::events() {
 }
 
 void RunCore::print(size_t task, Stream stream, std::string_view line) {
-  keep(task, line);
-  printer_->line(task, stream, line);
-}
-
-void RunCore::keep(size_t task, std::string_view line) {
   const std::string problem = logs_.at(task)->add(line);
-  if (problem.empty() || std::exchange(lines_lost_, true)) return;
-  say(fmt::format("the log '{}' is not complete: {}; see --log-dir", logs_[task]->path(), problem));
+  if (!problem.empty() && !std::exchange(lines_lost_, true)) {
+    say(fmt::format("the log '{}' is not complete: {}; see --log-dir", logs_[task]->path(),
+                    problem));
+  }
+  printer_->line(task, stream, line);
 }
 
 void RunCore::task_ended(size_t task, const Ending& ending) {
@@ -94,11 +91,6 @@ void RunCore::task_ended(size_t task, const Ending& ending) {
   for (size_t i = 0; i < controller_->outcomes().size(); ++i) {
     if (!controller_->outcomes()[i].ending) stalls_->runs(i);
   }
-}
-
-void RunCore::place_found(size_t task, const TaskPlace& place) {
-  stalls_->place_found(task, place);
-  stalls_->look();
 }
 
 std::unique_ptr<StallWatch> RunCore::watch_stalls(const Work& work) {

@@ -99,10 +99,8 @@ class RunCore {
   void loop(const Work& work, Signals& signals);
   void on_signal(const Work& work, Signals& signals);
   void task_ended(size_t task, const Ending& ending);
-  void place_found(size_t task, const TaskPlace& place);
   std::unique_ptr<StallWatch> watch_stalls(const Work& work);
   void print(size_t task, Stream stream, std::string_view line);
-  void keep(size_t task, std::string_view line);
   void report() const;
   // Returns false, and says why, if the trace could not be written.
   bool write_trace() const;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <map>
 
 namespace cohort::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/timers.h"
+#include "base/clock.h"
 #include "launch/run_layout.h"
 #include "launch/task_host.h"
 

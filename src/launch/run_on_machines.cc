@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -9,9 +8,9 @@
 #include "base/raise.h"
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
-#include "launch/machine_messages.h"
 #include "launch/run.h"
 #include "launch/runs.h"
+#include "launch/task_host.h"
 #include "rpc/make_endpoint.h"
 #include "transport/connection.h"
 
@@ -37,10 +36,10 @@ class RemoteMachine : public TaskHost {
 
   void hold_ports(int count) { send(encode(MachineHold{count})); }
   void start(const TaskStart& start) override;
-  void signal(size_t task, int signal) override;
-  void ask_place(size_t task) override;
+  void signal(size_t task, int signal) override { send(encode(MachineSignal{task, signal})); }
+  void ask_place(size_t task) override { send(encode(MachineWhere{task})); }
   std::chrono::nanoseconds clock_ahead() const override { return clock_ahead_; }
-  void say_goodbye();
+  void say_goodbye() { send(encode(MachineGoodbye{})); }
 
  private:
   void receive(const internal::Message& message);
@@ -51,6 +50,7 @@ class RemoteMachine : public TaskHost {
   void note_line(const MachineLine& line);
   void ask_clock();
   void take_clock(std::chrono::nanoseconds theirs);
+  // Does nothing if the machine is lost.
   void send(internal::Message message);
 
   const std::shared_ptr<internal::Connection> connection_;
@@ -94,6 +94,7 @@ RemoteMachine::~RemoteMachine() {
 }
 
 void RemoteMachine::send(internal::Message message) {
+  if (!lost_.ok()) return;
   const Status status = capture_status([&] { connection_->send(std::move(message)); });
   if (!status.ok()) lose(status);
 }
@@ -170,17 +171,9 @@ void RemoteMachine::start(const TaskStart& start) {
   send(encode(MachineStart{start}));
 }
 
-void RemoteMachine::signal(size_t task, int signal) {
-  if (lost_.ok()) send(encode(MachineSignal{task, signal}));
-}
-
-void RemoteMachine::ask_place(size_t task) {
-  if (lost_.ok()) send(encode(MachineWhere{task}));
-}
-
 void RemoteMachine::ask_clock() {
   constexpr int kQuestions = 8;
-  if (!lost_.ok() || clock_questions_++ == kQuestions) return;
+  if (clock_questions_++ == kQuestions) return;
   clock_asked_at_ = std::chrono::steady_clock::now();
   send(encode(MachineClock{clock_asked_at_.time_since_epoch()}));
 }
@@ -193,10 +186,6 @@ void RemoteMachine::take_clock(std::chrono::nanoseconds theirs) {
     clock_ahead_ = theirs - (clock_asked_at_.time_since_epoch() + took / 2);
   }
   ask_clock();
-}
-
-void RemoteMachine::say_goodbye() {
-  if (lost_.ok()) send(encode(MachineGoodbye{}));
 }
 
 // A run whose tasks are on machines that join it.

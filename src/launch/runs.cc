@@ -1,13 +1,11 @@
 #include "launch/runs.h"
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +19,6 @@
 #include "base/text.h"
 #include "cluster/server_status.h"
 #include "cohort/scheduler_resolvers.h"
-#include "launch/run_layout.h"
 #include "launch/task_output.h"
 #include "topology/address.h"
 

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <string>
 
 #include "launch/child_process.h"
 #include "launch/task_output.h"

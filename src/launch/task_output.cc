@@ -1,6 +1,5 @@
 #include "launch/task_output.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,12 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -94,6 +91,13 @@ size_t row_width() {
   return (known ? size.ws_col : kUsual) - 1;
 }
 
+// Keeps a row below all that write_out() writes, cut to the width of the terminal; an empty text
+// removes the row.
+void show_row(const std::string& text) {
+  const std::string before = std::exchange(row, shortened(text, row_width()));
+  if (row != before) write_all(row_descriptor(), std::string(kErasedRow) + row);
+}
+
 bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
 
 constexpr std::chrono::seconds kLineInterval{3};
@@ -131,13 +135,6 @@ void write_out(Stream stream, std::string_view text) {
   if (moves_row) write_all(row_descriptor(), kErasedRow);
   write_all(fd, text);
   if (moves_row) write_all(row_descriptor(), row);
-}
-
-bool can_show_row() { return row_descriptor() >= 0; }
-
-void show_row(const std::string& text) {
-  const std::string before = std::exchange(row, shortened(text, row_width()));
-  if (row != before) write_all(row_descriptor(), std::string(kErasedRow) + row);
 }
 
 std::string printable(std::string_view text) {
@@ -254,7 +251,7 @@ void ProgressView::show() {
   const auto first =
       std::ranges::find_if(notes_, [](const auto& each) { return !each.second.quiet; });
   const bool shown = first != notes_.end();
-  if (can_show_row()) {
+  if (row_descriptor() >= 0) {
     show_row(shown ? fmt::format("[{}] {}", labels_.at(first->first), printable(first->second.text))
                    : "");
   } else if (shown && Clock::now() - printed_ >= kLineInterval) {

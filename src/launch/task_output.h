@@ -17,11 +17,6 @@ enum class Stream { Output, Errors };
 // Writes all of the text to the stream of this process. Waits for a slow reader. A reader that is
 // gone is not an error, because the log files have everything.
 void write_out(Stream stream, std::string_view text);
-// Whether this process has a terminal that can keep a row in place.
-bool can_show_row();
-// Keeps a row below all that write_out() writes, cut to the width of the terminal; an empty text
-// removes the row.
-void show_row(const std::string& text);
 // Called when this process is asked to end. From then on write_out() waits for readers for two
 // seconds in total, and then drops what they do not take at once. One thread writes.
 void hurry_readers();

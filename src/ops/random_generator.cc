@@ -1,5 +1,5 @@
 
-#include "base/host_identity.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"

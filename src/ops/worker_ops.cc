@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/host_identity.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "ops/all_ops.h"
 #include "ops/collective_attrs.h"

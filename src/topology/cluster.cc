@@ -1,7 +1,5 @@
 #include "cohort/cluster.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <ostream>

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "base/raise.h"

@@ -5,17 +5,22 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/cluster_resolver.h"
 #include "cohort/scheduler_resolvers.h"
 
 namespace cohort::internal {
 
 // What the resolvers read and share: hostfiles, Slurm's lists, pages of clouds, TF_CONFIG, ports,
-// GPUs.
+// GPUs,
+// and the strategy that a program is started with.
 
 // The first port of a job: `given`, or a port that all processes compute from the name of the job,
 // so that two jobs most likely get different ports. It lies below the ports that the system hands
 // out. `tasks` is how many ports the job needs on a host. 8888 for a job without a name.
 int job_port_base(std::optional<int> given, const std::optional<std::string>& job, int tasks);
+
+// How many tasks the job has; 0 if the cluster has no such job.
+int tasks_in(const ClusterSpec& cluster, std::string_view job);
 
 // The launcher that started this process as one of several.
 struct LaunchOfSeveral {
@@ -82,5 +87,21 @@ std::optional<std::vector<std::string>> named_gpus();
 
 // How many GPUs the driver of this machine knows.
 int installed_gpu_count();
+
+// The ways to train that the start of a program chooses from.
+enum class StrategyChoice { OneDevice, Mirrored, CentralStorage, MultiWorker, ParameterServer };
+
+// The variable that names the choice.
+inline constexpr char kStrategyVariable[] = "COHORT_STRATEGY";
+// "mirrored" is Mirrored and so on. Throws InvalidArgument for another name. The message begins
+// with `source`, which says where the name is from: "[Run] --strategy".
+StrategyChoice parse_strategy(std::string_view name, std::string_view source);
+
+// The strategy that kStrategyVariable names. Without the variable: ParameterServer in a cluster
+// with ps tasks, MultiWorker for one of several tasks that train, else Mirrored over several
+// devices and OneDevice on one. `devices` counts the devices of this process. An evaluator trains
+// alone. Throws as parse_strategy, and InvalidArgument for parameter servers without a chief,
+// because their workers would wait forever.
+StrategyChoice choose_strategy(const ClusterResolver& resolver, size_t devices);
 
 }  // namespace cohort::internal

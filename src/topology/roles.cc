@@ -3,18 +3,20 @@
 
 #include "base/raise.h"
 #include "base/text.h"
-#include "cohort/cluster.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
+
+int internal::tasks_in(const ClusterSpec& cluster, std::string_view job) {
+  return cluster.has_job(job) ? cluster.num_tasks(job) : 0;
+}
+
 namespace {
 
 using internal::raise;
+using internal::tasks_in;
 
 const std::array<std::string, 5> kRoles = {"chief", "worker", "ps", "evaluator", "master"};
-
-int tasks_in(const ClusterSpec& cluster, const std::string& job) {
-  return cluster.has_job(job) ? cluster.num_tasks(job) : 0;
-}
 
 // "master" is an old name of the chief.
 bool is_chief_role(const std::string& type) { return type == "chief" || type == "master"; }

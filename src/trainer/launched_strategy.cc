@@ -9,7 +9,7 @@
 #include "cohort/scheduler_resolvers.h"
 #include "distribute/strategies/remote_workers.h"
 #include "distribute/strategies/strategy_devices.h"
-#include "topology/strategy_choice.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

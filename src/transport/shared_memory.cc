@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/host_identity.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "transport/shared_connection.h"
 #include "transport/unix_socket.h"

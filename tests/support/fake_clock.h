@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/timers.h"
+#include "base/clock.h"
 
 namespace cohort::internal {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/timers.h"
+#include "base/clock.h"
 #include "cohort/strategy.h"
 #include "graph/tracing.h"
 
