@@ -64,12 +64,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::string quoted_list(std::span<const std::string> words) {
-  if (words.empty()) return "none";
-  std::string text;
-  for (const std::string& word : words) {
-    fmt::format_to(std::back_inserter(text), "{}'{}'", text.empty() ? "" : ", ", word);
-  }
-  return text;
+  return words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, "', '"));
 }
 
 const std::string* closest_word(std::string_view word, std::span<const std::string> known,

@@ -44,15 +44,13 @@ constexpr double kSlowProduct = 5;  // billions of operations per second; withou
 void examine_threads(const Report& report) {
   const unsigned cores = std::thread::hardware_concurrency();
   const char* const set = std::getenv("OMP_NUM_THREADS");
-  if (set == nullptr) {
-    report(Finding::Good, "cores", fmt::format("{}; OMP_NUM_THREADS is not set", cores));
-  } else if (std::atoi(set) > static_cast<int>(cores)) {
-    report(Finding::Remark, "cores",
-           fmt::format("{}, but OMP_NUM_THREADS is {}: more threads than cores are slower", cores,
-                       set));
-  } else {
-    report(Finding::Good, "cores", fmt::format("{}; OMP_NUM_THREADS is {}", cores, set));
+  if (set != nullptr && std::atoi(set) > static_cast<int>(cores)) {
+    return report(Finding::Remark, "cores",
+                  fmt::format("{}, but OMP_NUM_THREADS is {}: more threads than cores are slower",
+                              cores, set));
   }
+  report(Finding::Good, "cores",
+         fmt::format("{}; OMP_NUM_THREADS is {}", cores, set == nullptr ? "not set" : set));
 }
 
 void examine_product(const Report& report) {
@@ -72,12 +70,10 @@ void examine_product(const Report& report) {
 }
 
 void examine_memory(const Report& report) {
-  const MemoryCgroup group;
-  if (const auto limit = group.limit_bytes()) {
-    report(Finding::Good, "memory", fmt::format("limited to {} MB", *limit >> 20));
-  } else {
-    report(Finding::Good, "memory", "not limited by a group of processes");
-  }
+  const std::optional<uint64_t> limit = MemoryCgroup().limit_bytes();
+  report(Finding::Good, "memory",
+         limit ? fmt::format("limited to {} MB", *limit >> 20)
+               : "not limited by a group of processes");
 }
 
 void examine_host(const std::string& host, bool spans_hosts, const Report& report) {

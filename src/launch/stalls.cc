@@ -118,9 +118,7 @@ constexpr size_t kMaxListedFrames = 8;
 constexpr double kLongInput = 0.5;  // seconds
 
 double longest_wait(const Stall& stall) {
-  double longest = 0;
-  for (const Stall::Waiter& each : stall.waiting) longest = std::max(longest, each.seconds);
-  return longest;
+  return std::ranges::max(stall.waiting, {}, &Stall::Waiter::seconds).seconds;
 }
 
 }  // namespace
@@ -245,13 +243,14 @@ std::string StallWatch::guilty_names(const Stall& stall) const {
 std::string StallWatch::who_waits(const Stall& stall) const {
   std::vector<size_t> waiting;
   for (const Stall::Waiter& each : stall.waiting) waiting.push_back(each.task);
-  if (stall.circle) return names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait");
   size_t others = 0;
   for (size_t task = 0; task < tasks_.size(); ++task) {
     const bool is_guilty = std::ranges::find(stall.guilty, task) != stall.guilty.end();
     if (tasks_[task].runs && !is_guilty) ++others;
   }
-  if (waiting.size() > 1 && waiting.size() == others) return "all other tasks wait";
+  if (!stall.circle && waiting.size() > 1 && waiting.size() == others) {
+    return "all other tasks wait";
+  }
   return names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait");
 }
 

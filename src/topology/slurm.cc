@@ -232,11 +232,8 @@ int share_of_gpus(const SlurmOptions& options, int gpus, int tasks) {
 }
 
 std::string block_of_gpus(const std::vector<std::string>& gpus, int share, int place) {
-  std::string text;
-  for (int i = place * share; i < (place + 1) * share; ++i) {
-    text += (text.empty() ? "" : ",") + gpus[static_cast<size_t>(i)];
-  }
-  return text;
+  const auto first = gpus.begin() + place * share;
+  return fmt::format("{}", fmt::join(first, first + share, ","));
 }
 
 // Steps of one job may run at the same time.
