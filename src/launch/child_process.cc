@@ -20,6 +20,7 @@
 #include "base/waiting.h"
 #include "cohort/error.h"
 #include "launch/event_loop.h"
+#include "launch/process_state.h"
 
 namespace cohort::cli {
 namespace {
@@ -198,22 +199,6 @@ bool has_mark(const std::string& process, const std::string& mark, bool whole) {
   return marks.find(wanted) != std::string::npos;
 }
 
-// The directories of all processes in /proc.
-std::vector<std::string> processes() {
-  std::vector<std::string> found;
-  std::error_code problem;
-  for (std::filesystem::directory_iterator at("/proc", problem), end; !problem && at != end;
-       at.increment(problem)) {
-    const std::string name = at->path().filename().string();
-    if (name.find_first_not_of("0123456789") == std::string::npos) found.push_back(at->path());
-  }
-  return found;
-}
-
-pid_t number_of(const std::string& process) {
-  return std::atoi(std::filesystem::path(process).filename().c_str());
-}
-
 }  // namespace
 
 Child start_child(const ChildStart& start) {
@@ -328,10 +313,12 @@ void kill_marked(const std::string& run_directory, const std::string& label) {
   // A process may fork while it is looked for, so the search goes on until it finds none.
   const auto none_is_left = [&] {
     bool any = false;
-    for (const std::string& process : processes()) {
-      if (!has_mark(process, mark, !label.empty())) continue;
-      if (text_of(process + "/comm") == std::string(Reaper::kProcessName) + "\n") continue;
-      any = kill(number_of(process), SIGKILL) == 0 || any;
+    std::error_code ignored;
+    for (const pid_t process : numbers_in("/proc", ignored)) {
+      const std::string directory = "/proc/" + std::to_string(process);
+      if (!has_mark(directory, mark, !label.empty())) continue;
+      if (text_of(directory + "/comm") == std::string(Reaper::kProcessName) + "\n") continue;
+      any = kill(process, SIGKILL) == 0 || any;
     }
     return !any;
   };

@@ -17,12 +17,6 @@ constexpr auto kConnectLimit = std::chrono::seconds(10);
 constexpr auto kJoinTick = std::chrono::milliseconds(1000);
 constexpr char kEverywhere[] = "0.0.0.0";
 
-TaskId id_of(const std::string& label) {
-  const size_t colon = label.rfind(':');
-  if (colon == std::string::npos) raise(Code::DataLoss, "[Join] '{}' is not a task", label);
-  return {label.substr(0, colon), std::stoi(label.substr(colon + 1))};
-}
-
 // This machine in the run of a launcher elsewhere.
 class JoinedRun {
  public:
@@ -137,7 +131,7 @@ void JoinedRun::hold_ports(int count) {
 
 void JoinedRun::start(TaskStart start) {
   // Certificates are made here, so that no private key is sent.
-  start.environment.try_emplace("COHORT_CREDENTIALS", run_.secrets.for_task(id_of(start.label)));
+  start.environment.try_emplace("COHORT_CREDENTIALS", run_.secrets.for_task(start.id));
   if (!std::filesystem::is_directory(start.directory)) start.directory.clear();
   tasks_.start(start);
 }

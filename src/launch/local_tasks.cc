@@ -62,12 +62,12 @@ LocalTasks::~LocalTasks() {
 }
 
 std::string LocalTasks::file_of(const TaskStart& start, const char* kind) const {
-  return files_.directory + "/" + kind + "-" + start.label;
+  return files_.directory + "/" + kind + "-" + label_of(start.id);
 }
 
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
   Environment variables = start.environment;
-  add_mark(variables, files_.directory, start.label);
+  add_mark(variables, files_.directory, label_of(start.id));
   if (start.trace) variables["COHORT_TRACE_FILE"] = file_of(start, "trace");
   if (files_.preload.empty()) return variables;
   variables["COHORT_CRASH_FILE"] = file_of(start, "crash");
@@ -168,7 +168,7 @@ void LocalTasks::reap() {
     rusage used{};
     if (wait4(running->child.id, &status, WNOHANG, &used) != running->child.id) continue;
     kill_rest(running->child.id);
-    kill_marked(files_.directory, running->start.label);
+    kill_marked(files_.directory, label_of(running->start.id));
     read_rest(*running);
     const Ending ending = ending_of(*running, status, static_cast<uint64_t>(used.ru_maxrss) << 10);
     if (running->start.trace) report_timeline(running->start);

@@ -106,7 +106,7 @@ TEST(CrashRecord, OfNonsenseIsEmpty) { EXPECT_TRUE(read_crash_record("/no/such/f
 
 TaskStart sample_start() {
   return {.task = 3,
-          .label = "worker:1",
+          .id = {"worker", 1},
           .command = {"./train", "--epochs", "3"},
           .environment = {{"RANK", "1"}, {"EMPTY", ""}},
           .directory = "/home/me",

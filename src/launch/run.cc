@@ -120,13 +120,12 @@ std::vector<RunTask> RunCore::run_tasks(const Work& work) {
       environment["COHORT_STALL_SECONDS"] = std::to_string(options_.stall_seconds);
     }
     all.push_back({.start = {.task = i,
-                             .label = label_of(task),
+                             .id = task,
                              .command = options_.command,
                              .environment = environment,
                              .directory = current_directory(),
                              .memory_limit_bytes = options_.memory_limit_bytes,
                              .trace = trace_ != nullptr},
-                   .id = task,
                    .host = work.machines.at(i)});
   }
   return all;

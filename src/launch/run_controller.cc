@@ -41,7 +41,8 @@ std::string fate_of(const RunController::Outcome& outcome) {
 std::string others(const RunController& run, size_t guilty) {
   std::map<std::string, std::vector<std::string>> by_fate;
   for (size_t i = 0; i < run.tasks().size(); ++i) {
-    if (i != guilty) by_fate[fate_of(run.outcomes()[i])].push_back(label_of(run.tasks()[i].id));
+    if (i != guilty)
+      by_fate[fate_of(run.outcomes()[i])].push_back(label_of(run.tasks()[i].start.id));
   }
   std::string text;
   for (const auto& [fate, labels] : by_fate) {
@@ -59,7 +60,10 @@ RunController::RunController(std::vector<RunTask> tasks, Options options,
       options_(std::move(options)),
       say_(std::move(say)),
       clock_(clock),
-      leads_(std::ranges::any_of(tasks_, is_chief, &RunTask::id) ? is_chief : trains),
+      leads_(
+          std::ranges::any_of(tasks_, is_chief, [](const RunTask& task) { return task.start.id; })
+              ? is_chief
+              : trains),
       outcomes_(tasks_.size()),
       asked_(tasks_.size()) {}
 
@@ -68,15 +72,15 @@ void RunController::start() {
 }
 
 bool RunController::restart(size_t task, const Ending& ending) {
-  const auto allowed = options_.max_restarts.find(tasks_[task].id.job);
+  const auto allowed = options_.max_restarts.find(tasks_[task].start.id.job);
   const int limit = allowed == options_.max_restarts.end() ? 0 : allowed->second;
   int& restarts = outcomes_[task].restarts;
   if (stopping_ || restarts >= limit || !ending.has_status()) return false;
   ++restarts;
-  say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
-                   restarts, limit));
+  say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].start.id),
+                   explain(ending), restarts, limit));
   tasks_[task].host->start(tasks_[task].start);
-  if (!is_chief(tasks_[task].id)) return true;
+  if (!is_chief(tasks_[task].start.id)) return true;
   chief_restarted_until_ = clock_.now() + kFarewell;
   start_finished_tasks();
   return true;
@@ -85,7 +89,8 @@ bool RunController::restart(size_t task, const Ending& ending) {
 void RunController::start_finished_tasks() {
   for (size_t i = 0; i < tasks_.size(); ++i) {
     if (running(i) || !outcomes_[i].ending->good()) continue;
-    say_(fmt::format("{} was done and is started again for the chief", label_of(tasks_[i].id)));
+    say_(fmt::format("{} was done and is started again for the chief",
+                     label_of(tasks_[i].start.id)));
     outcomes_[i].ending.reset();
     tasks_[i].host->start(tasks_[i].start);
   }
@@ -111,8 +116,9 @@ void RunController::ended(size_t task, const Ending& ending) {
 }
 
 bool RunController::any_runs(bool (*wanted)(const TaskId& task)) const {
-  return std::ranges::any_of(
-      tasks_, [&](const RunTask& task) { return wanted(task.id) && running(task.start.task); });
+  return std::ranges::any_of(tasks_, [&](const RunTask& task) {
+    return wanted(task.start.id) && running(task.start.task);
+  });
 }
 
 bool RunController::chief_is_done() const { return leads_ == &is_chief && !any_runs(is_chief); }
@@ -133,7 +139,7 @@ void RunController::ask_to_end() {
 void RunController::ask_next() {
   const bool leaders_run = any_runs(leads_);
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (!running(i) || asked_[i] || (leaders_run && !leads_(tasks_[i].id))) continue;
+    if (!running(i) || asked_[i] || (leaders_run && !leads_(tasks_[i].start.id))) continue;
     asked_[i] = true;
     tasks_[i].host->signal(i, SIGTERM);
   }
@@ -192,8 +198,8 @@ std::string failure_report(const RunController& run, size_t guilty,
       ending.not_started.empty()
           ? fmt::format("{} after {:.1f} s", lost ? "was lost" : "died", ending.seconds)
           : "was not started";
-  std::string text =
-      fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].id), fate, explain(ending));
+  std::string text = fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].start.id),
+                                 fate, explain(ending));
   if (restarts > 0) text += fmt::format("  it had been restarted {} times\n", restarts);
   if (ending.not_started.empty()) {
     const std::vector<std::string>& frames = ending.crash.frames;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launch/run_layout.h"
 #include "launch/task_host.h"
 
 namespace cohort::cli {
@@ -16,7 +15,6 @@ namespace cohort::cli {
 // A task of a run, and the machine on which it runs.
 struct RunTask {
   TaskStart start = {};
-  TaskId id = {};
   TaskHost* host = nullptr;
 };
 

@@ -263,7 +263,7 @@ void MachinesRun::start_ssh() {
   for (size_t i = 0; i < options_.hosts.size(); ++i) {
     const std::string& host = options_.hosts[i].host;
     ssh_.start({.task = i,
-                .label = "ssh-" + std::to_string(i),
+                .id = {"ssh", static_cast<int>(i)},
                 .command = {options_.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host,
                             "cohort", "join", "--name", host, endpoint_->self().address, "-"},
                 .input = run_.authority.secret() + "\n"});

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/activity.h"
-#include "launch/child_process.h"
 #include "launch/process_state.h"
+#include "launch/run_layout.h"
 #include "launch/task_ending.h"
 #include "launch/task_output.h"
 #include "transport/message_codec.h"
@@ -19,7 +19,7 @@ namespace cohort::cli {
 // A task as its machine must know it.
 struct TaskStart {
   size_t task = 0;  // its number in the run
-  std::string label = {};
+  TaskId id = {};
   std::vector<std::string> command = {};
   Environment environment = {};
   std::string directory = {};
@@ -169,8 +169,9 @@ using MachinePlace = MachineEvent<MachineMessage::Place, TaskPlace>;
 using MachineTimeline = MachineEvent<MachineMessage::Timeline, std::string>;
 using MachineProgress = MachineEvent<MachineMessage::Progress, internal::ProgressNote>;
 
+void list_fields(auto& fields, internal::MaybeConst<TaskId> auto& id) { fields(id.job, id.index); }
 void list_fields(auto& fields, internal::MaybeConst<TaskStart> auto& start) {
-  fields(at_most(start.task, kMaxTasks), start.label, start.directory, start.trace, start.command,
+  fields(at_most(start.task, kMaxTasks), start.id, start.directory, start.trace, start.command,
          start.environment, start.memory_limit_bytes);
 }
 void list_fields(auto& fields, internal::MaybeConst<CrashRecord> auto& crash) {

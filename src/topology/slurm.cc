@@ -73,12 +73,6 @@ void expand_range(std::string_view range, std::string_view text, std::vector<std
   }
 }
 
-std::vector<std::string> expand_brackets(std::string_view inside, std::string_view text) {
-  std::vector<std::string> all;
-  for (const std::string_view range : split(inside, ',')) expand_range(range, text, all);
-  return all;
-}
-
 // Every name with every ending.
 std::vector<std::string> combined(const std::vector<std::string>& names,
                                   const std::vector<std::string>& endings, std::string_view text) {
@@ -109,7 +103,11 @@ std::vector<std::string> expand_host(std::string_view host, std::string_view tex
     names = combined(names, {std::string(host.substr(0, open))}, text);
     if (open == std::string_view::npos) break;
     const size_t close = host.find(']', open);
-    names = combined(names, expand_brackets(host.substr(open + 1, close - open - 1), text), text);
+    std::vector<std::string> inside;
+    for (const std::string_view range : split(host.substr(open + 1, close - open - 1), ',')) {
+      expand_range(range, text, inside);
+    }
+    names = combined(names, inside, text);
     host = host.substr(close + 1);
   }
   return names;
