@@ -16,8 +16,7 @@ constexpr std::string_view kAny = "*";
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
-  return std::ranges::all_of(text,
-                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return internal::has_only_alnum_and("_", text);
 }
 
 std::string upper(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "base/thread.h"
 #include "cohort/internal/warn.h"
 
@@ -40,15 +41,7 @@ spdlog::logger& logger() {
 }
 
 std::string to_line(std::string_view text) {
-  std::string line = fmt::format("[{}] ", thread_name());
-  for (const char c : text) {
-    if (c == '\n') {
-      line += "\\n";
-    } else {
-      line += c;
-    }
-  }
-  return line;
+  return fmt::format("[{}] {}", thread_name(), fmt::join(split(text, '\n'), "\\n"));
 }
 
 void choose_level(spdlog::logger& logger, std::string_view name) {

@@ -47,6 +47,13 @@ std::optional<int> parse_index(std::string_view text) {
   return number;
 }
 
+bool has_only_alnum_and(std::string_view others, std::string_view text) {
+  return std::ranges::all_of(text, [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           others.find(c) != std::string_view::npos;
+  });
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);

@@ -11,6 +11,9 @@ namespace cohort::internal {
 // The number that the digits of `text` mean, if it is one and fits an int.
 std::optional<int> parse_index(std::string_view text);
 
+// Whether the text has only letters, digits and the `others`.
+bool has_only_alnum_and(std::string_view others, std::string_view text);
+
 // `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);

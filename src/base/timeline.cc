@@ -104,6 +104,17 @@ Timeline& timeline() {
   return made;
 }
 
+thread_local ThreadStep thread_step;
+
+void add_part(const char* part, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), part, part, began, ended);
+}
+
+void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
+                  began, ended);
+}
+
 }  // namespace
 
 std::atomic<int8_t> timeline_switch = -1;
@@ -136,21 +147,6 @@ void TimelineSpan::end() {
   add_to_timeline(timeline_row(), category_, std::move(name_), began_,
                   std::chrono::steady_clock::now());
 }
-
-namespace {
-
-thread_local ThreadStep thread_step;
-
-void add_part(const char* part, TimelineTime began, TimelineTime ended) {
-  add_to_timeline(timeline_row(), part, part, began, ended);
-}
-
-void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
-  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
-                  began, ended);
-}
-
-}  // namespace
 
 void StepSpan::begin() {
   const TimelineTime now = std::chrono::steady_clock::now();

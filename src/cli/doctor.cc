@@ -150,31 +150,24 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(100);
 constexpr auto kTryLimit = std::chrono::seconds(2);
 constexpr double kClockTolerance = 1.0;  // seconds
 
-// Answers at the address of this task while the cluster is examined. Counts the questions.
-class Answering {
- public:
-  Answering(const DoctorCluster& cluster, const Credentials& credentials) {
-    const TaskId& self = *cluster.self;
-    endpoint_ = internal::make_endpoint(
-        {.self = {.name = full_name_of(self),
-                  .incarnation = 1,
-                  .address = cluster.cluster.task_address(self.job, self.index)},
-         .credentials = credentials,
-         .spans_hosts = internal::spans_hosts(cluster.cluster),
-         .details =
-             [this] {
-               ++asked_;
-               return std::string();
-             }},
-        [](const std::shared_ptr<internal::Connection>&) {});
-  }
-  ~Answering() { endpoint_->stop(); }
-  int asked() const { return asked_; }
-
- private:
-  std::atomic<int> asked_ = 0;
-  std::unique_ptr<internal::Endpoint> endpoint_;
-};
+// Answers at the address of this task for as long as the endpoint lives. Counts the questions.
+std::unique_ptr<internal::Endpoint> answer(const DoctorCluster& cluster,
+                                           const Credentials& credentials,
+                                           std::atomic<int>& asked) {
+  const TaskId& self = *cluster.self;
+  return internal::make_endpoint(
+      {.self = {.name = full_name_of(self),
+                .incarnation = 1,
+                .address = cluster.cluster.task_address(self.job, self.index)},
+       .credentials = credentials,
+       .spans_hosts = internal::spans_hosts(cluster.cluster),
+       .details =
+           [&asked] {
+             ++asked;
+             return std::string();
+           }},
+      [](const std::shared_ptr<internal::Connection>&) {});
+}
 
 void report_task(const AskedTask& task, const Report& report) {
   const std::string name = fmt::format("{} at {}", task.label, task.address);
@@ -238,9 +231,10 @@ void examine_connections(const DoctorCluster& cluster, const Credentials& creden
                          std::chrono::milliseconds limit, const Report& report) {
   const auto until = std::chrono::steady_clock::now() + limit;
   std::vector<AskedTask> tasks = others(cluster);
-  std::optional<Answering> answering;
+  std::atomic<int> asked = 0;
+  std::unique_ptr<internal::Endpoint> answering;
   if (cluster.self) {
-    const Status listens = capture_status([&] { answering.emplace(cluster, credentials); });
+    const Status listens = capture_status([&] { answering = answer(cluster, credentials, asked); });
     if (!listens.ok()) {
       report(Finding::Remark, "port",
              listens.message + ". If that is this task itself, all is well");
@@ -250,7 +244,7 @@ void examine_connections(const DoctorCluster& cluster, const Credentials& creden
   for (const AskedTask& task : tasks) report_task(task, report);
   if (!answering || !all_answered(tasks)) return;
   // The other tasks may not have asked this one yet.
-  const auto all_asked = [&] { return answering->asked() >= static_cast<int>(tasks.size()); };
+  const auto all_asked = [&] { return asked >= static_cast<int>(tasks.size()); };
   (void)internal::poll_until(until, all_asked, internal::PollPolicy::every(kBetweenTries));
 }
 

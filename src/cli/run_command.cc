@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cstring>
 #include <iostream>
 
 #include "base/raise.h"
@@ -65,11 +63,7 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
 
 // Whether ssh takes the text as a host, and a shell takes it as one word.
 bool is_host_name(const std::string& text) {
-  const auto is_allowed = [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
-           std::strchr(".-_@", letter) != nullptr;
-  };
-  return !text.empty() && text[0] != '-' && std::ranges::all_of(text, is_allowed);
+  return !text.empty() && text[0] != '-' && internal::has_only_alnum_and(".-_@", text);
 }
 
 // "host" or "host:slots".

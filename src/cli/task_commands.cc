@@ -78,10 +78,7 @@ TaskId parse_task(const std::string& text) {
   const std::string job = text.substr(0, colon);
   const std::optional<int> index =
       colon == std::string::npos ? std::nullopt : internal::parse_index(text.substr(colon + 1));
-  const bool is_name =
-      !job.empty() && job.find_first_not_of(
-                          "abcdefghijklmnopqrstuvwxyz"
-                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
+  const bool is_name = !job.empty() && internal::has_only_alnum_and("_", job);
   if (!is_name || !index) {
     internal::raise(Code::InvalidArgument, "[Credentials] '{}' is not a task; write it as worker:0",
                     internal::excerpt(text));

@@ -199,7 +199,7 @@ int run_here(const RunOptions& options) {
   const RunLayout layout = local_layout(options.roles, ports);
   write_run_file(run.directory, layout, options.insecure ? "insecure" : run.secrets.for_client());
   RunCore core(options, run.poller, run.directory);
-  LocalTasks tasks(run.poller, run.reaper, task_files(run.directory), core.events());
+  LocalTasks tasks(run.poller, run.reaper, run.directory, CrashReports::Written, core.events());
   return core.run({.layout = layout,
                    .machines = std::vector<TaskHost*>(layout.places.size(), &tasks),
                    .environment = [&](const TaskId& task) -> Environment {

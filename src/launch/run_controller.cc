@@ -169,19 +169,15 @@ bool RunController::over() const {
 
 std::optional<size_t> RunController::guilty() const {
   if (!failed_) return std::nullopt;
-  std::optional<size_t> found;
-  const auto weight = [&](size_t task) {
-    const Outcome& outcome = outcomes_[task];
+  const auto weight = [](const Outcome& outcome) {
     return outcome.ending && !outcome.asked_to_stop ? weight_as_cause(*outcome.ending) : 0;
   };
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (weight(i) == 0) continue;
-    if (!found || weight(i) > weight(*found) ||
-        (weight(i) == weight(*found) && outcomes_[i].when < outcomes_[*found].when)) {
-      found = i;
-    }
-  }
-  return found;
+  // Of tasks with the same weight, the first that died.
+  const auto found = std::ranges::max_element(outcomes_, {}, [&](const Outcome& outcome) {
+    return std::pair(weight(outcome), -outcome.when.time_since_epoch());
+  });
+  if (weight(*found) == 0) return std::nullopt;
+  return static_cast<size_t>(found - outcomes_.begin());
 }
 
 int RunController::exit_code() const {

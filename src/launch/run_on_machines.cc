@@ -199,9 +199,7 @@ class MachinesRun {
     return options_.hosts.empty() ? options_.machines : options_.hosts.size();
   }
   std::vector<int> slots() const;
-  void accept(std::shared_ptr<internal::Connection> connection);
   void start_ssh();
-  void say_how_to_join() const;
   // Polls until done(), at most for join_limit. Says how many machines are there, and throws if
   // some stay away.
   void wait_for(const std::function<bool()>& done, const std::string& what);
@@ -229,7 +227,7 @@ std::string listening_host(const RunOptions& options) {
 MachinesRun::MachinesRun(const RunOptions& options)
     : options_(options),
       core_(options, run_.poller, run_.directory),
-      ssh_(run_.poller, run_.reaper, {.directory = run_.directory},
+      ssh_(run_.poller, run_.reaper, run_.directory, CrashReports::None,
            {.line = [](size_t, Stream, std::string_view line) { say(std::string(line)); },
             .ended =
                 [this](size_t host, const Ending& ending) {
@@ -244,18 +242,10 @@ MachinesRun::MachinesRun(const RunOptions& options)
        .credentials = run_.authority.issue({.name = "launcher", .token = run_.authority.token()}),
        .spans_hosts = true},
       [this](std::shared_ptr<internal::Connection> connection) {
-        calls_.post([this, connection = std::move(connection)] { accept(connection); });
+        calls_.post([this, connection = std::move(connection)] {
+          machines_.push_back(std::make_unique<RemoteMachine>(connection, calls_, core_.events()));
+        });
       });
-}
-
-void MachinesRun::accept(std::shared_ptr<internal::Connection> connection) {
-  machines_.push_back(
-      std::make_unique<RemoteMachine>(std::move(connection), calls_, core_.events()));
-}
-
-void MachinesRun::say_how_to_join() const {
-  say(fmt::format("waiting for {} machines. On each of them:\n  cohort join {} {}", num_machines(),
-                  endpoint_->self().address, run_.authority.secret()));
 }
 
 // The token goes through the standard input, because other users see command lines.
@@ -353,7 +343,8 @@ RunLayout MachinesRun::make_layout(std::vector<TaskHost*>& machines_of_tasks) {
 
 int MachinesRun::run() {
   if (options_.hosts.empty()) {
-    say_how_to_join();
+    say(fmt::format("waiting for {} machines. On each of them:\n  cohort join {} {}",
+                    num_machines(), endpoint_->self().address, run_.authority.secret()));
   } else {
     start_ssh();
   }

@@ -167,15 +167,11 @@ void StallWatch::runs(size_t task) {
   if (!tasks_.at(task).runs) tasks_[task] = {};
 }
 
-std::vector<Stall> StallWatch::find() const {
-  std::vector<std::vector<internal::ActivityWait>> waits;
-  for (const Task& task : tasks_) waits.push_back(task.waits);
-  return find_stalls(known_, waits);
-}
-
 void StallWatch::look(Clock::time_point now) {
+  std::vector<std::vector<ActivityWait>> waits;
+  for (const Task& task : tasks_) waits.push_back(task.waits);
   std::set<Key> seen;
-  for (const Stall& stall : find()) {
+  for (const Stall& stall : find_stalls(known_, waits)) {
     const Key key{stall.guilty, stall.strangers};
     seen.insert(key);
     update(reported_[key], stall, now);

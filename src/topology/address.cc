@@ -1,8 +1,5 @@
 #include "topology/address.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/raise.h"
 #include "base/text.h"
 
@@ -16,11 +13,7 @@ std::string_view without_brackets(std::string_view host) {
   return bracketed ? host.substr(1, host.size() - 2) : host;
 }
 
-bool is_scheme(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
-  });
-}
+bool is_scheme(std::string_view text) { return !text.empty() && has_only_alnum_and("+-.", text); }
 
 }  // namespace
 

@@ -52,16 +52,6 @@ const std::vector<Launcher>& launchers() {
   return all;
 }
 
-// A batch script has a rank in Slurm as well, but only a job step has other ranks.
-const Launcher& slurm_launcher() {
-  static const Launcher launcher = {"srun",
-                                    "SLURM_PROCID",
-                                    "SLURM_STEP_NUM_TASKS",
-                                    {"SLURM_STEP_NODELIST"},
-                                    make<SlurmClusterResolver>};
-  return launcher;
-}
-
 // What a launcher says of this process.
 struct Claim {
   const Launcher* launcher;
@@ -97,9 +87,15 @@ std::optional<Claim> claim_of(const Launcher& launcher) {
   return std::nullopt;
 }
 
+// A batch script has a rank in Slurm as well, but only a job step has other ranks.
 std::optional<Claim> claim_of_slurm() {
+  static const Launcher launcher = {"srun",
+                                    "SLURM_PROCID",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    {"SLURM_STEP_NODELIST"},
+                                    make<SlurmClusterResolver>};
   if (!is_set("SLURM_STEP_NUM_TASKS") && !is_set("SLURM_STEP_NODELIST")) return std::nullopt;
-  return claim_of(slurm_launcher());
+  return claim_of(launcher);
 }
 
 // A launcher that started a single process does not count where another launcher started several.

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <set>
 
@@ -50,10 +48,8 @@ HostSlots read_host(std::string_view word, const HostfileLine& line) {
   const bool counted = colon != std::string_view::npos && colon == word.rfind(':');
   HostSlots host{std::string(counted ? word.substr(0, colon) : word),
                  counted ? slots_of(word.substr(colon + 1), line) : 1};
-  const bool plain = std::ranges::all_of(host.host, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':';
-  });
-  if (host.host.empty() || !plain) raise_line(line, "that is not the name of a host");
+  const bool plain = !host.host.empty() && has_only_alnum_and("-_.:", host.host);
+  if (!plain) raise_line(line, "that is not the name of a host");
   return host;
 }
 

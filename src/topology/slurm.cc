@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -87,10 +86,8 @@ std::vector<std::string> combined(const std::vector<std::string>& names,
 }
 
 void check_name(std::string_view name, std::string_view text) {
-  const bool plain = std::ranges::all_of(name, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  });
-  if (!plain) raise_node_list(text, fmt::format("'{}' is not part of a name", excerpt(name)));
+  if (has_only_alnum_and("-_.", name)) return;
+  raise_node_list(text, fmt::format("'{}' is not part of a name", excerpt(name)));
 }
 
 std::vector<std::string> expand_host(std::string_view host, std::string_view text) {
