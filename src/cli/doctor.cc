@@ -59,8 +59,8 @@ void examine_product(const Report& report) {
       program.empty() ? "" : captured_output({program, "product"}, kProductLimit);
   const double speed = std::atof(output.c_str());
   if (speed <= 0) {
-    report(Finding::Bad, "arithmetic", "cohort-compute, which loads LibTorch, does not run here");
-    return;
+    return report(Finding::Bad, "arithmetic",
+                  "cohort-compute, which loads LibTorch, does not run here");
   }
   const std::string text =
       fmt::format("a matrix product on one core: {:.1f} billion operations per second", speed);

@@ -147,11 +147,8 @@ void RunController::ask_next() {
 
 void RunController::stop(int signal) {
   if (stop_signal_ == 0) stop_signal_ = signal;
-  if (!stopping_) {
-    ask_to_end();
-  } else {
-    signal_all(SIGKILL);
-  }
+  if (stopping_) return signal_all(SIGKILL);
+  ask_to_end();
 }
 
 void RunController::tick() {
