@@ -1,6 +1,7 @@
 #include "base/activity.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,12 +127,6 @@ std::string read_text(const ActivityBoard::Text& from) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
-}
-
 std::vector<std::string> separated(const std::string& text) {
   std::vector<std::string> names;
   for (size_t begin = 0; begin < text.size();) {
@@ -229,7 +224,7 @@ WaitNote::WaitNote(WaitKind kind, std::string_view what, const std::vector<std::
   change(slot, [&] {
     slot.kind.store(kind == WaitKind::Tensor ? 0 : 1, kRelaxed);
     write_text(slot.what, what);
-    write_text(slot.whom, joined(whom));
+    write_text(slot.whom, fmt::format("{}", fmt::join(whom, ",")));
     slot.since.store(nanoseconds(since), kRelaxed);
   });
 }

@@ -1,7 +1,6 @@
 #include "base/collective_purpose.h"
 
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
 namespace cohort::internal {
@@ -22,17 +21,12 @@ CollectivePurpose::CollectivePurpose(std::string what, Site site)
       site_(site_or_outer(site, outer_)),
       settings_(outer_ != nullptr ? outer_->settings_ : std::string_view()) {}
 
-CollectivePurpose::CollectivePurpose(const char* what, Site site)
+CollectivePurpose::CollectivePurpose(const char* what, Site site,
+                                     std::optional<std::string_view> settings)
     : what_(what),
       outer_(std::exchange(innermost_purpose.get(), this)),
       site_(site_or_outer(site, outer_)),
-      settings_(outer_ != nullptr ? outer_->settings_ : std::string_view()) {}
-
-CollectivePurpose::CollectivePurpose(const char* what, Site site, std::string_view settings)
-    : what_(what),
-      outer_(std::exchange(innermost_purpose.get(), this)),
-      site_(site_or_outer(site, outer_)),
-      settings_(settings) {}
+      settings_(settings.value_or(outer_ != nullptr ? outer_->settings_ : std::string_view())) {}
 
 std::string CollectivePurpose::text() const {
   std::string all(what_);

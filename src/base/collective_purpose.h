@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,11 +19,10 @@ class CollectivePurpose {
  public:
   explicit CollectivePurpose(std::string what, Site site = {});
   // Does not copy the literal, because an all_reduce of a few numbers takes less than a
-  // microsecond.
-  explicit CollectivePurpose(const char* what, Site site = {});
-  // The settings must agree as well. They also hold for the purposes inside this one, and must
-  // outlive it.
-  CollectivePurpose(const char* what, Site site, std::string_view settings);
+  // microsecond. The settings must agree as well. They also hold for the purposes inside this one,
+  // and must outlive it.
+  explicit CollectivePurpose(const char* what, Site site = {},
+                             std::optional<std::string_view> settings = std::nullopt);
   ~CollectivePurpose();
   CollectivePurpose(const CollectivePurpose&) = delete;
   CollectivePurpose& operator=(const CollectivePurpose&) = delete;

@@ -1,11 +1,10 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <ostream>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/device.h"
 
 namespace cohort {
@@ -17,17 +16,7 @@ constexpr std::string_view kAny = "*";
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
-
-// The number in `text`, or nothing when it is not one that fits.
-std::optional<int> parse_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  if (text[0] == '-') return std::nullopt;
-  return number;
+  return internal::has_only_alnum_and("_", text);
 }
 
 std::string upper(std::string_view text) {
@@ -38,7 +27,7 @@ std::string upper(std::string_view text) {
 
 bool read_number(std::string_view text, std::optional<int>& part) {
   if (text == kAny) return true;
-  part = parse_number(text);
+  part = internal::parse_index(text);
   return part.has_value();
 }
 
@@ -64,7 +53,7 @@ bool read_component(std::string_view text, DeviceName& name, std::vector<std::st
   const std::string_view value = text.substr(colon + 1);
   const bool short_form = key == "cpu" || key == "CPU" || key == "gpu" || key == "GPU";
   const std::string slot(short_form ? "device" : key);
-  if (std::find(seen.begin(), seen.end(), slot) != seen.end()) return false;
+  if (std::ranges::find(seen, slot) != seen.end()) return false;
   seen.push_back(slot);
   if (key == "job") return read_identifier(value, name.job);
   if (key == "replica") return read_number(value, name.replica);

@@ -1,8 +1,12 @@
 #include "cohort/error.h"
 
 #include <array>
+#include <cerrno>
 #include <new>
 #include <ostream>
+#include <system_error>
+
+#include "base/raise.h"
 
 namespace cohort {
 namespace {
@@ -84,5 +88,36 @@ Status internal::status_of_current_exception() noexcept {
     return {.code = Code::Unknown, .message = "an exception of unknown type was thrown"};
   }
 }
+
+Code internal::code_of_errno(int error) {
+  switch (error) {
+    case ENOENT:
+      return Code::NotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Code::PermissionDenied;
+    case EEXIST:
+    case EADDRINUSE:
+      return Code::AlreadyExists;
+    case EINVAL:
+    case ENAMETOOLONG:
+      return Code::InvalidArgument;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return Code::ResourceExhausted;
+    case EIO:
+      return Code::DataLoss;
+    default:
+      return Code::FailedPrecondition;
+  }
+}
+
+std::string internal::errno_text(int error) { return std::generic_category().message(error); }
 
 }  // namespace cohort

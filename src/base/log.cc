@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -7,20 +8,23 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "base/thread.h"
 #include "cohort/internal/warn.h"
 
 namespace cohort::internal {
 namespace {
 
-constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warning", "error",
-                                                         "off"};
+// By LogLevel.
+constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 5> kLevels = {
+    {{"debug", spdlog::level::debug},
+     {"info", spdlog::level::info},
+     {"warning", spdlog::level::warn},
+     {"error", spdlog::level::err},
+     {"off", spdlog::level::off}}};
 
-constexpr spdlog::level::level_enum to_spdlog(LogLevel level) {
-  constexpr std::array<spdlog::level::level_enum, 5> kLevels = {
-      spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err,
-      spdlog::level::off};
-  return kLevels[static_cast<size_t>(level)];
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  return kLevels[static_cast<size_t>(level)].second;
 }
 
 void choose_level(spdlog::logger& logger, std::string_view name);
@@ -38,20 +42,12 @@ spdlog::logger& logger() {
 }
 
 std::string to_line(std::string_view text) {
-  std::string line = fmt::format("[{}] ", thread_name());
-  for (const char c : text) {
-    if (c == '\n') {
-      line += "\\n";
-    } else {
-      line += c;
-    }
-  }
-  return line;
+  return fmt::format("[{}] {}", thread_name(), fmt::join(split(text, '\n'), "\\n"));
 }
 
 void choose_level(spdlog::logger& logger, std::string_view name) {
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (kLevelNames[i] == name) return logger.set_level(to_spdlog(static_cast<LogLevel>(i)));
+  for (const auto& [known, level] : kLevels) {
+    if (known == name) return logger.set_level(level);
   }
   logger.warn(
       to_line(fmt::format("COHORT_LOG is '{}', which is not a level; the levels are debug, info, "

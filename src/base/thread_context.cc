@@ -2,8 +2,6 @@
 
 #include <mutex>
 
-#include "base/raise.h"
-
 namespace cohort::internal {
 
 constinit thread_local ThreadContext::Words thread_words = {};

@@ -104,6 +104,17 @@ Timeline& timeline() {
   return made;
 }
 
+thread_local ThreadStep thread_step;
+
+void add_part(const char* part, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), part, part, began, ended);
+}
+
+void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
+                  began, ended);
+}
+
 }  // namespace
 
 std::atomic<int8_t> timeline_switch = -1;
@@ -137,30 +148,14 @@ void TimelineSpan::end() {
                   std::chrono::steady_clock::now());
 }
 
-namespace {
-
-thread_local ThreadStep thread_step;
-
-void add_part(const char* part, TimelineTime began, TimelineTime ended) {
-  add_to_timeline(timeline_row(), part, part, began, ended);
-}
-
-void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
-  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
-                  began, ended);
-}
-
-}  // namespace
-
 void StepSpan::begin() {
-  is_kept_ = true;
   const TimelineTime now = std::chrono::steady_clock::now();
   outer_ = std::exchange(thread_step, {.is_open = true, .began = now, .forward_began = now});
 }
 
 void StepSpan::end() {
   add_step(thread_step.number, thread_step.began, std::chrono::steady_clock::now());
-  thread_step = outer_;
+  thread_step = *outer_;
 }
 
 void note_forward() {
@@ -183,13 +178,8 @@ BackwardSpan::~BackwardSpan() {
            std::chrono::steady_clock::now());
 }
 
-void OptimizerSpan::begin() {
-  is_kept_ = true;
-  began_ = std::chrono::steady_clock::now();
-}
-
 void OptimizerSpan::set_number(int64_t number) {
-  if (is_kept_) thread_step.number = number;
+  if (is_kept()) thread_step.number = number;
 }
 
 void OptimizerSpan::end() {

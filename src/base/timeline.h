@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -71,7 +72,7 @@ class [[nodiscard]] StepSpan {
     if (timeline_is_on() && now) begin();
   }
   ~StepSpan() {
-    if (is_kept_) end();
+    if (outer_) end();
   }
   StepSpan(const StepSpan&) = delete;
   StepSpan& operator=(const StepSpan&) = delete;
@@ -80,8 +81,7 @@ class [[nodiscard]] StepSpan {
   void begin();
   void end();
 
-  bool is_kept_ = false;
-  ThreadStep outer_;
+  std::optional<ThreadStep> outer_;  // empty: the step is not kept
 };
 
 // The outermost tape of this thread begins to record.
@@ -91,22 +91,20 @@ void note_forward();
 class [[nodiscard]] OptimizerSpan {
  public:
   explicit OptimizerSpan(bool now) {
-    if (timeline_is_on() && now) begin();
+    if (timeline_is_on() && now) began_ = std::chrono::steady_clock::now();
   }
   ~OptimizerSpan() {
-    if (is_kept_) end();
+    if (is_kept()) end();
   }
   OptimizerSpan(const OptimizerSpan&) = delete;
   OptimizerSpan& operator=(const OptimizerSpan&) = delete;
-  bool is_kept() const { return is_kept_; }
+  bool is_kept() const { return began_ != TimelineTime(); }
   // The number of the update that was made.
   void set_number(int64_t number);
 
  private:
-  void begin();
   void end();
 
-  bool is_kept_ = false;
   TimelineTime began_;
 };
 

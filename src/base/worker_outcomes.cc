@@ -1,7 +1,6 @@
 #include "base/worker_outcomes.h"
 
-#include "base/joined_texts.h"
-#include "base/raise.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {
@@ -18,12 +17,11 @@ Status status_from(const std::string& outcome) {
 bool is_error(const std::exception_ptr& thrown) {
   try {
     rethrow_if_any(thrown);
-    return false;
   } catch (const Error&) {
     return true;
   } catch (...) {
-    return false;
   }
+  return false;
 }
 
 Code code_for_all(Code code) { return is_loss(code) ? Code::FailedPrecondition : code; }

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/exceptions.h"
+#include "base/raise.h"
 
 namespace cohort::internal {
 

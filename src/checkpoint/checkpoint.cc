@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/collective_purpose.h"
-#include "base/joined_texts.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "base/worker_outcomes.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saving.h"

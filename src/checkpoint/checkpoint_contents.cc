@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "checkpoint/durable_file.h"
 #include "cohort/checkpoint.h"
 #include "cohort/device.h"
 #include "data/byte_source.h"
 #include "tensor/memory.h"
-#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/system_error.h"
 #include "checkpoint/checkpoint_contents.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"

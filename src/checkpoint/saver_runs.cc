@@ -5,10 +5,10 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saving.h"
 #include "tensor/memory.h"
-#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {

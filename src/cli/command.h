@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "launch/runs.h"
 
 namespace cohort::cli {
 
 // Each function adds one subcommand to the command line. The subcommand runs as part of the parsing
 // and leaves its exit code in `exit_code`; it lets cohort::Error pass.
-void add_completion(CLI::App& app, int& exit_code);
 void add_credentials(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
@@ -21,6 +23,15 @@ void add_status(CLI::App& app, int& exit_code);
 
 // The long options of a command, such as "--log-dir".
 std::vector<std::string> long_options_of(const CLI::App& command);
+
+// A table with a line for each task: whether it answers, and its steps. Between two questions:
+// steps per second, traffic, and the shares of the time for getting input and for waiting for other
+// tasks. Below each task stand its long waits and its progress.
+std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
+                         double seconds);
+
+// TF_CONFIG with misspelt names corrected; nothing if it cannot be guessed.
+std::optional<std::string> corrected_tf_config(const std::string& text);
 
 inline constexpr char kCredentialsHelp[] = "A directory with certificates, or the word insecure";
 

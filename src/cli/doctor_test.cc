@@ -1,6 +1,6 @@
-#include "cli/doctor.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/command.h"
 
 namespace cohort::cli {
 namespace {

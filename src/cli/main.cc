@@ -11,9 +11,10 @@
 #include <cstring>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cli/command.h"
-#include "topology/text.h"
 
+namespace cohort::cli {
 namespace {
 
 constexpr char kExamples[] =
@@ -31,25 +32,85 @@ constexpr char kExamples[] =
 
 constexpr int kBadInput = 2;
 
+constexpr char kCompletionExample[] =
+    "Examples:\n"
+    "  cohort completion bash > ~/.local/share/bash-completion/completions/cohort\n"
+    "  cohort completion zsh  >> ~/.zshrc\n"
+    "  cohort completion fish > ~/.config/fish/completions/cohort.fish";
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::string bash_script(const CLI::App& app) {
+  std::string names, cases;
+  for (const CLI::App* command : commands_of(app)) {
+    names += " " + command->get_name();
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
+                         fmt::join(long_options_of(*command), " "));
+  }
+  return fmt::format(
+      "_cohort() {{\n"
+      "  local words=\"{} --help --version\" here=${{COMP_WORDS[COMP_CWORD]}}\n"
+      "  [[ $COMP_CWORD -gt 1 ]] && case ${{COMP_WORDS[1]}} in\n{}    *) words= ;;\n  esac\n"
+      "  if [[ $here == -* || $COMP_CWORD -eq 1 ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
+      "  else\n"
+      "    COMPREPLY=($(compgen -f -- \"$here\"))\n"
+      "  fi\n"
+      "}}\n"
+      "complete -o filenames -F _cohort cohort\n",
+      names, cases);
+}
+
+std::string fish_script(const CLI::App& app) {
+  std::string script;
+  for (const CLI::App* command : commands_of(app)) {
+    script += fmt::format("complete -c cohort -n __fish_use_subcommand -a {} -d '{}'\n",
+                          command->get_name(), command->get_description());
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        script += fmt::format("complete -c cohort -n '__fish_seen_subcommand_from {}' -l {}\n",
+                              command->get_name(), name);
+      }
+    }
+  }
+  return script;
+}
+
+std::string script_for(const std::string& shell, const CLI::App& app) {
+  if (shell == "fish") return fish_script(app);
+  // zsh runs the script of bash.
+  return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + bash_script(app);
+}
+
+void add_completion(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("completion", "Print a script that completes this command in a shell");
+  command->footer(kCompletionExample);
+  const auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([shell, &app] { fmt::print("{}", script_for(*shell, app)); });
+}
+
 void check_option(const CLI::App& of, const std::string& word, const std::string& command) {
   const std::string name = word.substr(0, word.find('='));
   if (of.get_option_no_throw(name) != nullptr) return;
-  cohort::internal::raise(
-      cohort::Code::InvalidArgument, "there is no option '{}'{}; see {} --help", name,
-      cohort::internal::did_you_mean(name, cohort::cli::long_options_of(of)), command);
+  internal::raise(Code::InvalidArgument, "there is no option '{}'{}; see {} --help", name,
+                  internal::did_you_mean(name, long_options_of(of)), command);
 }
 
 // Refuses an unknown command. (The parser would say that a command is missing.)
 void check_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
   if (word.starts_with("-")) return check_option(app, word, "cohort");
-  if (std::find(names.begin(), names.end(), word) != names.end()) return;
-  cohort::internal::raise(cohort::Code::InvalidArgument,
-                          "there is no command '{}'{}; there are {}, see cohort --help", word,
-                          cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
+  if (std::ranges::find(names, word) != names.end()) return;
+  internal::raise(Code::InvalidArgument,
+                  "there is no command '{}'{}; there are {}, see cohort --help", word,
+                  internal::did_you_mean(word, names), fmt::join(names, ", "));
 }
 
 // Refuses unknown options. (The parser lists them without a suggestion.)
@@ -77,14 +138,14 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", COHORT_VERSION);
   app.footer(kExamples);
-  cohort::cli::add_run(app, exit_code);
-  cohort::cli::add_join(app, exit_code);
-  cohort::cli::add_serve(app, exit_code);
-  cohort::cli::add_status(app, exit_code);
-  cohort::cli::add_doctor(app, exit_code);
-  cohort::cli::add_inspect(app, exit_code);
-  cohort::cli::add_credentials(app, exit_code);
-  cohort::cli::add_completion(app, exit_code);
+  add_run(app, exit_code);
+  add_join(app, exit_code);
+  add_serve(app, exit_code);
+  add_status(app, exit_code);
+  add_doctor(app, exit_code);
+  add_inspect(app, exit_code);
+  add_credentials(app, exit_code);
+  add_completion(app);
   if (argc > 1) check_command(app, argv[1]);
   try {
     app.parse(argc, argv);
@@ -106,8 +167,10 @@ void open_standard_streams() {
 }
 
 }  // namespace
+}  // namespace cohort::cli
 
 int main(int argc, char** argv) {
+  using namespace cohort::cli;
   open_standard_streams();
   try {
     return flushed(run(argc, argv));

@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cstring>
 #include <iostream>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "launch/run.h"
-#include "topology/strategy_choice.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::cli {
 namespace {
@@ -55,7 +53,7 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
     return;
   }
   const std::string job = text.substr(0, equals);
-  if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) {
+  if (std::ranges::find(jobs, job) == jobs.end()) {
     raise(Code::InvalidArgument,
           "[Run] --max-restarts: '{}' is not a job; the jobs are chief, worker, ps and evaluator",
           job);
@@ -65,11 +63,7 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
 
 // Whether ssh takes the text as a host, and a shell takes it as one word.
 bool is_host_name(const std::string& text) {
-  const auto is_allowed = [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
-           std::strchr(".-_@", letter) != nullptr;
-  };
-  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), is_allowed);
+  return !text.empty() && text[0] != '-' && internal::has_only_alnum_and(".-_@", text);
 }
 
 // "host" or "host:slots".
@@ -233,6 +227,14 @@ constexpr char kJoinExample[] =
     "  cohort join 10.0.0.1:40123 - < token # keeps it out of the list of processes";
 
 }  // namespace
+
+std::vector<std::string> long_options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
 
 void add_run(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("run", "Run a program as the tasks of a cluster");

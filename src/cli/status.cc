@@ -1,5 +1,3 @@
-#include "cli/status.h"
-
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -90,9 +88,35 @@ void ask_all(std::vector<KnownTasks>& runs) {
 }
 
 bool every_task_answered(const KnownTasks& run) {
-  return std::all_of(run.tasks.begin(), run.tasks.end(), [](const AskedTask& task) {
-    return task.problem.ok() || need_not_listen(task);
-  });
+  return std::ranges::all_of(
+      run.tasks, [](const AskedTask& task) { return task.problem.ok() || need_not_listen(task); });
+}
+
+struct StatusOptions {
+  std::vector<std::string> addresses = {};
+  std::string credentials = {};
+  bool watch = false;  // repeats until it is interrupted
+  std::chrono::milliseconds interval{1'000};
+};
+// Returns the exit code: 0 if all tasks answered.
+int show_status(const StatusOptions& options) {
+  std::vector<KnownTasks> runs = find_tasks(options.addresses, options.credentials);
+  ask_all(runs);
+  const bool rewrites = options.watch && isatty(STDOUT_FILENO) == 1;
+  do {
+    const std::vector<KnownTasks> before = runs;
+    const auto asked = std::chrono::steady_clock::now();
+    internal::pause_for(options.interval);
+    ask_all(runs);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
+    if (rewrites) fmt::print("\033[H\033[J");
+    for (size_t i = 0; i < runs.size(); ++i) {
+      fmt::print("tasks of {}\n{}", runs[i].where,
+                 status_table(before[i].tasks, runs[i].tasks, passed.count()));
+    }
+    std::fflush(stdout);
+  } while (options.watch);
+  return std::ranges::all_of(runs, every_task_answered) ? 0 : 1;
 }
 
 constexpr char kStatusExample[] =
@@ -113,26 +137,6 @@ std::string status_table(const std::vector<AskedTask>& before, const std::vector
     if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);
   }
   return table;
-}
-
-int show_status(const StatusOptions& options) {
-  std::vector<KnownTasks> runs = find_tasks(options.addresses, options.credentials);
-  ask_all(runs);
-  const bool rewrites = options.watch && isatty(STDOUT_FILENO) == 1;
-  do {
-    const std::vector<KnownTasks> before = runs;
-    const auto asked = std::chrono::steady_clock::now();
-    internal::pause_for(options.interval);
-    ask_all(runs);
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
-    if (rewrites) fmt::print("\033[H\033[J");
-    for (size_t i = 0; i < runs.size(); ++i) {
-      fmt::print("tasks of {}\n{}", runs[i].where,
-                 status_table(before[i].tasks, runs[i].tasks, passed.count()));
-    }
-    std::fflush(stdout);
-  } while (options.watch);
-  return std::all_of(runs.begin(), runs.end(), every_task_answered) ? 0 : 1;
 }
 
 void add_status(CLI::App& app, int& exit_code) {

@@ -1,6 +1,6 @@
-#include "cli/status.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/command.h"
 
 namespace cohort::cli {
 namespace {

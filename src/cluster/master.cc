@@ -1,8 +1,10 @@
 #include "cluster/master.h"
 
+#include "base/machine.h"
 #include "base/raise.h"
 #include "base/random_number.h"
 #include "cluster/task_directory.h"
+#include "cluster/task_names.h"
 #include "runtime/thread_pool.h"
 
 namespace cohort::internal {

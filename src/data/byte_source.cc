@@ -11,6 +11,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
+#include "base/raise.h"
 
 namespace cohort::data::internal {
 

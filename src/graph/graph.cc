@@ -2,7 +2,6 @@
 
 #include "autodiff/backward.h"
 #include "base/raise.h"
-#include "base/scope_stack.h"
 #include "base/thread_context.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"

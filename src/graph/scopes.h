@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/scope_stack.h"
+#include "base/thread_context.h"
 #include "cohort/site.h"
 #include "cohort/tensor.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/waiting.h"

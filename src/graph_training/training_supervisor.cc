@@ -1,6 +1,5 @@
 #include <filesystem>
 
-#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/supervisor.h"

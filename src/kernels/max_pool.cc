@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/instruction_set.h"
+#include "base/machine.h"
 
 // A row of results at a time: each element of the windows is compared for all of them at once, in
 // whole vectors. What is remembered of the best one is how far it is from where its window begins,

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/instruction_set.h"
+#include "base/machine.h"
 #include "kernels/dtypes.h"
 
 namespace cohort::internal {

@@ -4,9 +4,8 @@
 #include "base/raise.h"
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
-#include "launch/machine_messages.h"
 #include "launch/run.h"
-#include "launch/run_core.h"
+#include "launch/task_host.h"
 #include "rpc/make_endpoint.h"
 #include "topology/address.h"
 
@@ -17,12 +16,6 @@ using internal::raise;
 constexpr auto kConnectLimit = std::chrono::seconds(10);
 constexpr auto kJoinTick = std::chrono::milliseconds(1000);
 constexpr char kEverywhere[] = "0.0.0.0";
-
-TaskId id_of(const std::string& label) {
-  const size_t colon = label.rfind(':');
-  if (colon == std::string::npos) raise(Code::DataLoss, "[Join] '{}' is not a task", label);
-  return {label.substr(0, colon), std::stoi(label.substr(colon + 1))};
-}
 
 // This machine in the run of a launcher elsewhere.
 class JoinedRun {
@@ -36,7 +29,6 @@ class JoinedRun {
   template <typename Event>
   auto sender();
   void connect(const std::string& launcher);
-  std::shared_ptr<internal::Connection> connected(const std::string& launcher);
   void receive(const internal::Message& message);
   // Drops the message if the connection has ended; its `ended` event reports the end.
   void send(internal::Message message);
@@ -57,7 +49,7 @@ class JoinedRun {
 
 JoinedRun::JoinedRun(const JoinOptions& options)
     : run_(options.token),
-      tasks_(run_.poller, run_.reaper, task_files(run_.directory), reporting_events()) {
+      tasks_(run_.poller, run_.reaper, run_.directory, CrashReports::Written, reporting_events()) {
   connect(options.launcher);
   const std::string host = internal::parse_address(options.launcher).host;
   connection_->send(encode(MachineOffer{
@@ -89,7 +81,15 @@ void JoinedRun::connect(const std::string& launcher) {
   endpoint_ = internal::make_endpoint(
       {.self = {.name = "machine", .incarnation = 1},
        .credentials = run_.authority.issue({.name = "machine", .token = run_.authority.token()})});
-  connection_ = connected(launcher);
+  const Status status = capture_status([&] {
+    connection_ = endpoint_->connect(launcher, std::chrono::steady_clock::now() + kConnectLimit);
+  });
+  if (!status.ok()) {
+    const bool silent = status.code == Code::Unavailable || status.code == Code::DeadlineExceeded;
+    raise(status.code, "{}; {}", status.message,
+          silent ? "does the launcher still wait at this address?"
+                 : "is it the token of this launcher and of this run?");
+  }
   connection_->start({.received =
                           [this](const internal::Message& message) {
                             calls_.post([this, message] { receive(message); });
@@ -101,18 +101,6 @@ void JoinedRun::connect(const std::string& launcher) {
                               over_ = true;
                             });
                           }});
-}
-
-std::shared_ptr<internal::Connection> JoinedRun::connected(const std::string& launcher) {
-  std::shared_ptr<internal::Connection> connection;
-  const Status status = capture_status([&] {
-    connection = endpoint_->connect(launcher, std::chrono::steady_clock::now() + kConnectLimit);
-  });
-  if (status.ok()) return connection;
-  const bool silent = status.code == Code::Unavailable || status.code == Code::DeadlineExceeded;
-  raise(status.code, "{}; {}", status.message,
-        silent ? "does the launcher still wait at this address?"
-               : "is it the token of this launcher and of this run?");
 }
 
 void JoinedRun::send(internal::Message message) {
@@ -138,7 +126,7 @@ void JoinedRun::hold_ports(int count) {
 
 void JoinedRun::start(TaskStart start) {
   // Certificates are made here, so that no private key is sent.
-  start.environment.try_emplace("COHORT_CREDENTIALS", run_.secrets.for_task(id_of(start.label)));
+  start.environment.try_emplace("COHORT_CREDENTIALS", run_.secrets.for_task(start.id));
   if (!std::filesystem::is_directory(start.directory)) start.directory.clear();
   tasks_.start(start);
 }

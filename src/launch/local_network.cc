@@ -5,14 +5,12 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <memory>
 
-#include "base/file_descriptor.h"
+#include "base/host_identity.h"
 #include "base/raise.h"
 
 namespace cohort::cli {
@@ -46,6 +44,17 @@ std::string text_of(const sockaddr* address) {
   return text;
 }
 
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+// Null if the name has no address.
+AddressList resolved(const std::string& host, const char* port, int family, int type) {
+  addrinfo wanted{};
+  wanted.ai_family = family;
+  wanted.ai_socktype = type;
+  addrinfo* first = nullptr;
+  const int failed = getaddrinfo(host.c_str(), port, &wanted, &first);
+  return {failed == 0 ? first : nullptr, &freeaddrinfo};
+}
+
 // The local address of a datagram socket that is connected to `to`. No packet is sent.
 std::string local_end(const addrinfo& to) {
   const internal::FileDescriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -67,13 +76,9 @@ HeldPort::HeldPort(const std::string& host)
 }
 
 std::set<std::string> addresses_of(const std::string& host) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* first = nullptr;
   std::set<std::string> found;
-  if (getaddrinfo(host.c_str(), nullptr, &wanted, &first) != 0) return found;
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(first, &freeaddrinfo);
-  for (const addrinfo* at = first; at != nullptr; at = at->ai_next) {
+  const AddressList all = resolved(host, nullptr, AF_UNSPEC, SOCK_STREAM);
+  for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) {
     found.insert(text_of(at->ai_addr));
   }
   return found;
@@ -93,29 +98,22 @@ std::map<std::string, std::string> local_interfaces() {
 }
 
 std::string local_address_towards(const std::string& host) {
-  addrinfo wanted{};
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_DGRAM;
-  addrinfo* first = nullptr;
-  if (getaddrinfo(host.c_str(), kAnyPort, &wanted, &first) != 0) {
+  const AddressList all = resolved(host, kAnyPort, AF_INET, SOCK_DGRAM);
+  if (!all) {
     internal::raise(
         Code::NotFound,
         "[Run] '{}' has no address: is the name right? Where only ssh knows it, --listen "
         "gives this machine's address",
         host);
   }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(first, &freeaddrinfo);
-  const std::string address = local_end(*first);
+  const std::string address = local_end(*all);
   return address.empty() ? kLoopback : address;
 }
 
 std::string local_address() {
-  char name[HOST_NAME_MAX + 1] = {};
-  std::string address;
-  const Status known = capture_status([&] {
-    if (gethostname(name, HOST_NAME_MAX) == 0) address = local_address_towards(name);
-  });
-  return known.ok() && !address.empty() ? address : kLoopback;
+  std::string address = kLoopback;
+  (void)capture_status([&] { address = local_address_towards(internal::host_name()); });
+  return address;
 }
 
 }  // namespace cohort::cli

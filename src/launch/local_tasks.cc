@@ -14,8 +14,6 @@
 #include <utility>
 
 #include "cohort/error.h"
-#include "launch/process_state.h"
-#include "launch/reaper.h"
 
 namespace cohort::cli {
 namespace {
@@ -40,14 +38,12 @@ void kill_rest(pid_t group) {
 
 }  // namespace
 
-TaskFiles task_files(const std::string& run_directory) {
-  return {.directory = run_directory, .preload = helper_file("libcohort_crash_report.so")};
-}
-
-LocalTasks::LocalTasks(Poller& poller, const Reaper& reaper, TaskFiles files, TaskEvents events)
+LocalTasks::LocalTasks(Poller& poller, const Reaper& reaper, std::string directory,
+                       CrashReports reports, TaskEvents events)
     : poller_(poller),
       reaper_(reaper),
-      files_(std::move(files)),
+      directory_(std::move(directory)),
+      preload_(reports == CrashReports::None ? "" : helper_file("libcohort_crash_report.so")),
       events_(std::move(events)),
       memory_kills_(memory_.kills()) {
   // The orphans of tasks become children of this process, which waits for them.
@@ -64,17 +60,17 @@ LocalTasks::~LocalTasks() {
 }
 
 std::string LocalTasks::file_of(const TaskStart& start, const char* kind) const {
-  return files_.directory + "/" + kind + "-" + start.label;
+  return directory_ + "/" + kind + "-" + label_of(start.id);
 }
 
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
   Environment variables = start.environment;
-  add_mark(variables, files_.directory, start.label);
+  add_mark(variables, directory_, label_of(start.id));
   if (start.trace) variables["COHORT_TRACE_FILE"] = file_of(start, "trace");
-  if (files_.preload.empty()) return variables;
+  if (preload_.empty()) return variables;
   variables["COHORT_CRASH_FILE"] = file_of(start, "crash");
   variables["COHORT_ACTIVITY_FILE"] = file_of(start, "activity");
-  variables["LD_PRELOAD"] = joined("LD_PRELOAD", files_.preload, ':');
+  variables["LD_PRELOAD"] = joined("LD_PRELOAD", preload_, ':');
   // AddressSanitizer demands to be the first library unless it gets this option.
   variables["ASAN_OPTIONS"] = joined("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
   return variables;
@@ -170,7 +166,7 @@ void LocalTasks::reap() {
     rusage used{};
     if (wait4(running->child.id, &status, WNOHANG, &used) != running->child.id) continue;
     kill_rest(running->child.id);
-    kill_marked(files_.directory, running->start.label);
+    kill_marked(directory_, label_of(running->start.id));
     read_rest(*running);
     const Ending ending = ending_of(*running, status, static_cast<uint64_t>(used.ru_maxrss) << 10);
     if (running->start.trace) report_timeline(running->start);

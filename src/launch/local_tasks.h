@@ -7,26 +7,22 @@
 #include <string>
 #include <thread>
 
+#include "launch/child_process.h"
 #include "launch/event_loop.h"
 #include "launch/process_state.h"
-#include "launch/reaper.h"
 #include "launch/task_host.h"
 
 namespace cohort::cli {
 
-// Where tasks write their crash reports, activities and timelines.
-struct TaskFiles {
-  std::string directory = {};
-  std::string preload = {};  // the library that writes crash reports; empty: none
-};
-// With the crash reports of an ordinary run.
-TaskFiles task_files(const std::string& run_directory);
+enum class CrashReports { None, Written };
 
 // The tasks that run on this machine, as children of this process.
 class LocalTasks : public TaskHost {
  public:
-  // `poller` and `reaper` outlive this object.
-  LocalTasks(Poller& poller, const Reaper& reaper, TaskFiles files, TaskEvents events);
+  // `poller` and `reaper` outlive this object. Tasks write their crash reports, activities and
+  // timelines to the directory.
+  LocalTasks(Poller& poller, const Reaper& reaper, std::string directory, CrashReports reports,
+             TaskEvents events);
   // Kills the tasks that still run.
   ~LocalTasks() override;
 
@@ -73,7 +69,8 @@ class LocalTasks : public TaskHost {
 
   Poller& poller_;
   const Reaper& reaper_;
-  const TaskFiles files_;
+  const std::string directory_;
+  const std::string preload_;  // the library that writes crash reports; empty: none
   const TaskEvents events_;
   const MemoryCgroup memory_;
   uint64_t memory_kills_;

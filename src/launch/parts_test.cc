@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <random>
 
-#include "launch/known_tasks.h"
 #include "launch/local_network.h"
-#include "launch/machine_messages.h"
 #include "launch/run_layout.h"
+#include "launch/runs.h"
 #include "launch/task_ending.h"
+#include "launch/task_host.h"
 #include "launch/task_output.h"
 #include "support/expect_error.h"
 
@@ -106,7 +106,7 @@ TEST(CrashRecord, OfNonsenseIsEmpty) { EXPECT_TRUE(read_crash_record("/no/such/f
 
 TaskStart sample_start() {
   return {.task = 3,
-          .label = "worker:1",
+          .id = {"worker", 1},
           .command = {"./train", "--epochs", "3"},
           .environment = {{"RANK", "1"}, {"EMPTY", ""}},
           .directory = "/home/me",

@@ -10,10 +10,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
-#include <string>
 
+#include "base/text.h"
 #include "base/waiting.h"
 #include "launch/preload/stack_question.h"
 #include "launch/task_ending.h"
@@ -39,8 +38,8 @@ std::string existing(const std::string& root, const std::string& path, const cha
 }
 
 // The file has the number of the system call and its arguments, or a word.
-bool waits_for_a_lock(const std::filesystem::path& thread) {
-  std::ifstream file(thread / "syscall");
+bool waits_for_a_lock(const std::string& thread) {
+  std::ifstream file(thread + "/syscall");
   long call = -1;
   unsigned long address = 0, operation = 0, value = 0, limit = 0;
   file >> call >> std::hex >> address >> operation >> value >> limit;
@@ -117,24 +116,18 @@ std::vector<uint64_t> ask_for_frames(pid_t process, pid_t thread, const std::str
   return frames.value_or(std::vector<uint64_t>{});
 }
 
-// The directories of the threads of a process; empty if /proc does not have them.
-std::vector<std::filesystem::path> threads_of(pid_t process) {
-  std::vector<std::filesystem::path> threads;
+// Empty if /proc does not have them.
+std::vector<pid_t> threads_of(pid_t process) {
   std::error_code problem;
-  for (std::filesystem::directory_iterator at(proc_directory(process) + "/task", problem), end;
-       !problem && at != end; at.increment(problem)) {
-    threads.push_back(at->path());
-  }
-  if (problem) threads.clear();
-  return threads;
+  const std::vector<pid_t> threads = numbers_in(proc_directory(process) + "/task", problem);
+  return problem ? std::vector<pid_t>() : threads;
 }
 
 // The first thread, except the main one, whose directory in /proc is wanted.
 template <typename Wanted>
 std::optional<pid_t> other_thread(pid_t process, const Wanted& wanted) {
-  for (const std::filesystem::path& path : threads_of(process)) {
-    const pid_t thread = std::stoi(path.filename());
-    if (thread != process && wanted(path.string())) return thread;
+  for (const pid_t thread : threads_of(process)) {
+    if (thread != process && wanted(proc_directory(process, thread))) return thread;
   }
   return std::nullopt;
 }
@@ -204,9 +197,22 @@ std::optional<uint64_t> MemoryCgroup::limit_bytes() const {
   return limit && *limit < kNoLimit ? limit : std::nullopt;
 }
 
+std::vector<pid_t> numbers_in(const std::string& directory, std::error_code& problem) {
+  std::vector<pid_t> found;
+  for (std::filesystem::directory_iterator at(directory, problem), end; !problem && at != end;
+       at.increment(problem)) {
+    if (const auto number = internal::parse_index(at->path().filename().string())) {
+      found.push_back(*number);
+    }
+  }
+  return found;
+}
+
 bool all_threads_wait_for_locks(pid_t process) {
-  const std::vector<std::filesystem::path> threads = threads_of(process);
-  return !threads.empty() && std::all_of(threads.begin(), threads.end(), waits_for_a_lock);
+  const std::vector<pid_t> threads = threads_of(process);
+  return !threads.empty() && std::ranges::all_of(threads, [&](pid_t thread) {
+    return waits_for_a_lock(proc_directory(process, thread));
+  });
 }
 
 TaskPlace find_place(const internal::Activity& activity, const std::string& crash_file) {

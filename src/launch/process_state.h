@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/activity.h"
@@ -28,6 +29,9 @@ class MemoryCgroup {
   std::string directory_;  // empty: no such cgroup
   bool first_version_ = false;
 };
+
+// The processes or threads in a directory of /proc.
+std::vector<pid_t> numbers_in(const std::string& directory, std::error_code& problem);
 
 // Whether every thread of the process waits, without a time limit, for a lock of this process. Such
 // a process waits forever. False if /proc does not say.

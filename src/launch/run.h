@@ -1,14 +1,23 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/child_process.h"
+#include "launch/event_loop.h"
+#include "launch/run_controller.h"
 #include "launch/run_layout.h"
-#include "topology/hostfile.h"
+#include "launch/runs.h"
+#include "launch/stalls.h"
+#include "launch/task_output.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::cli {
 
@@ -47,5 +56,66 @@ struct JoinOptions {
 // Takes part in the run of another machine until the run is over, and returns 0. Throws if it
 // cannot join, and Unavailable if the launcher is lost: the tasks here are then killed.
 int join_run(const JoinOptions& options);
+
+// Prints one line for the user of the launcher.
+void say(const std::string& text);
+
+// What a launcher and a machine that joins its run both have. The order matters: the Reaper forks,
+// so it is made before the first thread.
+struct RunResources {
+  RunResources() = default;
+  explicit RunResources(const std::string& secret) : authority(secret) {}
+
+  const std::string directory = make_run_directory();
+  Signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+  const Reaper reaper{directory, directory + "/secrets"};
+  const internal::RunAuthority authority;
+  const RunSecrets secrets{authority, directory + "/secrets"};
+  Poller poller;
+};
+
+// The part of a run that is the same wherever its tasks are: prints and keeps their output, reports
+// stalls, progress and failures, and stops the run. One thread.
+class RunCore {
+ public:
+  // `options` and `poller` outlive it. Makes the directory for logs: "logs" in the directory of the
+  // run, unless the options name another one.
+  RunCore(const RunOptions& options, Poller& poller, const std::string& run_directory);
+
+  // For the machines.
+  TaskEvents events();
+  struct Work {
+    RunLayout layout = {};
+    std::vector<TaskHost*> machines = {};                        // by task
+    std::function<Environment(const TaskId&)> environment = {};  // added to that of the layout
+    std::function<void()> each_second = {};
+    std::function<void()> child_ended = {};  // called when a child of this process has ended
+  };
+  // Runs all tasks until they have ended. Returns the exit code.
+  int run(const Work& work, Signals& signals);
+
+ private:
+  std::vector<RunTask> run_tasks(const Work& work);
+  void loop(const Work& work, Signals& signals);
+  void on_signal(const Work& work, Signals& signals);
+  void task_ended(size_t task, const Ending& ending);
+  std::unique_ptr<StallWatch> watch_stalls(const Work& work);
+  void print(size_t task, Stream stream, std::string_view line);
+  void report() const;
+  // Returns false, and says why, if the trace could not be written.
+  bool write_trace() const;
+
+  const RunOptions& options_;
+  Poller& poller_;
+  const std::string run_directory_;
+  const std::string log_directory_;
+  std::vector<std::unique_ptr<TaskLog>> logs_;
+  std::unique_ptr<Printer> printer_;
+  std::unique_ptr<RunController> controller_;
+  std::unique_ptr<StallWatch> stalls_;
+  std::unique_ptr<ProgressView> progress_;
+  std::unique_ptr<TraceFile> trace_;  // null without --trace
+  bool lines_lost_ = false;           // and the loss was reported
+};
 
 }  // namespace cohort::cli

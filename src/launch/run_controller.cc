@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <map>
 
 namespace cohort::cli {
 namespace {
@@ -16,6 +15,8 @@ constexpr auto kFarewell = std::chrono::seconds(2);
 
 constexpr size_t kLines = 10;   // of output
 constexpr size_t kFrames = 12;  // of the stack
+
+bool is_chief(const TaskId& task) { return task.job == "chief"; }
 
 std::string last_lines(const Ending& ending) {
   if (ending.last_lines.empty()) return "  it wrote nothing\n";
@@ -40,7 +41,8 @@ std::string fate_of(const RunController::Outcome& outcome) {
 std::string others(const RunController& run, size_t guilty) {
   std::map<std::string, std::vector<std::string>> by_fate;
   for (size_t i = 0; i < run.tasks().size(); ++i) {
-    if (i != guilty) by_fate[fate_of(run.outcomes()[i])].push_back(label_of(run.tasks()[i].id));
+    if (i != guilty)
+      by_fate[fate_of(run.outcomes()[i])].push_back(label_of(run.tasks()[i].start.id));
   }
   std::string text;
   for (const auto& [fate, labels] : by_fate) {
@@ -58,6 +60,10 @@ RunController::RunController(std::vector<RunTask> tasks, Options options,
       options_(std::move(options)),
       say_(std::move(say)),
       clock_(clock),
+      leads_(
+          std::ranges::any_of(tasks_, is_chief, [](const RunTask& task) { return task.start.id; })
+              ? is_chief
+              : trains),
       outcomes_(tasks_.size()),
       asked_(tasks_.size()) {}
 
@@ -66,15 +72,15 @@ void RunController::start() {
 }
 
 bool RunController::restart(size_t task, const Ending& ending) {
-  const auto allowed = options_.max_restarts.find(tasks_[task].id.job);
+  const auto allowed = options_.max_restarts.find(tasks_[task].start.id.job);
   const int limit = allowed == options_.max_restarts.end() ? 0 : allowed->second;
   int& restarts = outcomes_[task].restarts;
   if (stopping_ || restarts >= limit || !ending.has_status()) return false;
   ++restarts;
-  say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
-                   restarts, limit));
+  say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].start.id),
+                   explain(ending), restarts, limit));
   tasks_[task].host->start(tasks_[task].start);
-  if (tasks_[task].id.job != "chief") return true;
+  if (!is_chief(tasks_[task].start.id)) return true;
   chief_restarted_until_ = clock_.now() + kFarewell;
   start_finished_tasks();
   return true;
@@ -83,7 +89,8 @@ bool RunController::restart(size_t task, const Ending& ending) {
 void RunController::start_finished_tasks() {
   for (size_t i = 0; i < tasks_.size(); ++i) {
     if (running(i) || !outcomes_[i].ending->good()) continue;
-    say_(fmt::format("{} was done and is started again for the chief", label_of(tasks_[i].id)));
+    say_(fmt::format("{} was done and is started again for the chief",
+                     label_of(tasks_[i].start.id)));
     outcomes_[i].ending.reset();
     tasks_[i].host->start(tasks_[i].start);
   }
@@ -101,26 +108,20 @@ void RunController::ended(size_t task, const Ending& ending) {
     stop_at_ = std::min(stop_at_, clock_.now() + kSettling);
   } else if (clock_.now() < chief_restarted_until_ && !chief_is_done()) {
     start_finished_tasks();
-  } else if (all_trained()) {
+  } else if (!any_runs(trains)) {
     stop_at_ = clock_.now();
   } else if (chief_is_done()) {
     stop_at_ = std::min(stop_at_, clock_.now() + options_.grace);
   }
 }
 
-bool RunController::all_trained() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (trains(tasks_[i].id) && running(i)) return false;
-  }
-  return true;
+bool RunController::any_runs(bool (*wanted)(const TaskId& task)) const {
+  return std::ranges::any_of(tasks_, [&](const RunTask& task) {
+    return wanted(task.start.id) && running(task.start.task);
+  });
 }
 
-bool RunController::chief_is_done() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].id.job == "chief" && !running(i)) return true;
-  }
-  return false;
-}
+bool RunController::chief_is_done() const { return leads_ == &is_chief && !any_runs(is_chief); }
 
 void RunController::signal_all(int signal) {
   for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -135,17 +136,10 @@ void RunController::ask_to_end() {
   ask_next();
 }
 
-bool RunController::leads(size_t task) const {
-  const auto is_chief = [](const RunTask& each) { return each.id.job == "chief"; };
-  const bool has_chief = std::any_of(tasks_.begin(), tasks_.end(), is_chief);
-  return has_chief ? is_chief(tasks_[task]) : trains(tasks_[task].id);
-}
-
 void RunController::ask_next() {
-  bool leaders_run = false;
-  for (size_t i = 0; i < tasks_.size(); ++i) leaders_run |= running(i) && leads(i);
+  const bool leaders_run = any_runs(leads_);
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (!running(i) || asked_[i] || (leaders_run && !leads(i))) continue;
+    if (!running(i) || asked_[i] || (leaders_run && !leads_(tasks_[i].start.id))) continue;
     asked_[i] = true;
     tasks_[i].host->signal(i, SIGTERM);
   }
@@ -153,11 +147,8 @@ void RunController::ask_next() {
 
 void RunController::stop(int signal) {
   if (stop_signal_ == 0) stop_signal_ = signal;
-  if (!stopping_) {
-    ask_to_end();
-  } else {
-    signal_all(SIGKILL);
-  }
+  if (stopping_) return signal_all(SIGKILL);
+  ask_to_end();
 }
 
 void RunController::tick() {
@@ -170,27 +161,20 @@ void RunController::tick() {
 }
 
 bool RunController::over() const {
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (running(i)) return false;
-  }
-  return true;
+  return !any_runs([](const TaskId&) { return true; });
 }
 
 std::optional<size_t> RunController::guilty() const {
   if (!failed_) return std::nullopt;
-  std::optional<size_t> found;
-  const auto weight = [&](size_t task) {
-    const Outcome& outcome = outcomes_[task];
+  const auto weight = [](const Outcome& outcome) {
     return outcome.ending && !outcome.asked_to_stop ? weight_as_cause(*outcome.ending) : 0;
   };
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (weight(i) == 0) continue;
-    if (!found || weight(i) > weight(*found) ||
-        (weight(i) == weight(*found) && outcomes_[i].when < outcomes_[*found].when)) {
-      found = i;
-    }
-  }
-  return found;
+  // Of tasks with the same weight, the first that died.
+  const auto found = std::ranges::max_element(outcomes_, {}, [&](const Outcome& outcome) {
+    return std::pair(weight(outcome), -outcome.when.time_since_epoch());
+  });
+  if (weight(*found) == 0) return std::nullopt;
+  return static_cast<size_t>(found - outcomes_.begin());
 }
 
 int RunController::exit_code() const {
@@ -207,8 +191,8 @@ std::string failure_report(const RunController& run, size_t guilty,
       ending.not_started.empty()
           ? fmt::format("{} after {:.1f} s", lost ? "was lost" : "died", ending.seconds)
           : "was not started";
-  std::string text =
-      fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].id), fate, explain(ending));
+  std::string text = fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].start.id),
+                                 fate, explain(ending));
   if (restarts > 0) text += fmt::format("  it had been restarted {} times\n", restarts);
   if (ending.not_started.empty()) {
     const std::vector<std::string>& frames = ending.crash.frames;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launch/run_layout.h"
 #include "launch/task_host.h"
 
 namespace cohort::cli {
@@ -16,7 +15,6 @@ namespace cohort::cli {
 // A task of a run, and the machine on which it runs.
 struct RunTask {
   TaskStart start = {};
-  TaskId id = {};
   TaskHost* host = nullptr;
 };
 
@@ -68,19 +66,19 @@ class RunController {
   bool restart(size_t task, const Ending& ending);
   // Starts the finished tasks again, because a restarted chief needs them to finish.
   void start_finished_tasks();
-  bool all_trained() const;
+  bool any_runs(bool (*wanted)(const TaskId& task)) const;
   bool chief_is_done() const;
   void ask_to_end();
   // Sends SIGTERM to the next tasks: the chief first, or else all that train, so that the parameter
   // servers are there while the training is saved.
   void ask_next();
-  bool leads(size_t task) const;
   void signal_all(int signal);
 
   const std::vector<RunTask> tasks_;
   const Options options_;
   const std::function<void(const std::string&)> say_;
   Clock& clock_;
+  bool (*const leads_)(const TaskId& task);  // whether a task ends before the others
   std::vector<Outcome> outcomes_;
   std::vector<bool> asked_;  // by task: whether it was asked to end
   Clock::Time stop_at_ = Clock::Time::max();

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 // A machine that notes its orders.
 class Notes : public TaskHost {
  public:
-  void start(const TaskStart& start) override { text += "start " + start.label + "\n"; }
+  void start(const TaskStart& start) override { text += "start " + label_of(start.id) + "\n"; }
   void signal(size_t task, int signal) override {
     text += std::to_string(task) + " gets " + std::to_string(signal) + "\n";
   }
@@ -37,8 +37,7 @@ struct WatchedRun {
   std::vector<RunTask> tasks(const Roles& roles) {
     std::vector<RunTask> all;
     for (const TaskId& id : tasks_of(roles)) {
-      all.push_back(
-          {.start = {.task = all.size(), .label = label_of(id)}, .id = id, .host = &notes});
+      all.push_back({.start = {.task = all.size(), .id = id}, .host = &notes});
     }
     return all;
   }

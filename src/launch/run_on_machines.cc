@@ -1,16 +1,18 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
+#include <deque>
+#include <map>
+#include <utility>
 
 #include "base/raise.h"
-#include "launch/known_tasks.h"
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
-#include "launch/remote_machine.h"
 #include "launch/run.h"
-#include "launch/run_core.h"
+#include "launch/runs.h"
+#include "launch/task_host.h"
 #include "rpc/make_endpoint.h"
+#include "transport/connection.h"
 
 namespace cohort::cli {
 namespace {
@@ -19,6 +21,172 @@ using internal::HostSlots;
 using Clock = std::chrono::steady_clock;
 constexpr auto kWaitTick = std::chrono::milliseconds(200);
 constexpr auto kReminder = std::chrono::seconds(3);
+
+// A machine that joined the run of this launcher.
+class RemoteMachine : public TaskHost {
+ public:
+  // The messages of the machine come through `calls`, which outlives this object.
+  RemoteMachine(std::shared_ptr<internal::Connection> connection, PostedCalls& calls,
+                TaskEvents events);
+  ~RemoteMachine() override;
+
+  const MachineOffer& offer() const { return offer_; }
+  const std::vector<int>& ports() const { return ports_; }
+  const Status& lost() const { return lost_; }  // why the machine is lost, or OK
+
+  void hold_ports(int count) { send(encode(MachineHold{count})); }
+  void start(const TaskStart& start) override;
+  void signal(size_t task, int signal) override { send(encode(MachineSignal{task, signal})); }
+  void ask_place(size_t task) override { send(encode(MachineWhere{task})); }
+  std::chrono::nanoseconds clock_ahead() const override { return clock_ahead_; }
+  void say_goodbye() { send(encode(MachineGoodbye{})); }
+
+ private:
+  void receive(const internal::Message& message);
+  // Calls `event` unless the task has ended.
+  template <typename Message, typename Event>
+  void pass_on(const internal::Message& message, const Event& event) const;
+  void lose(const Status& why);
+  void note_line(const MachineLine& line);
+  void ask_clock();
+  void take_clock(std::chrono::nanoseconds theirs);
+  // Does nothing if the machine is lost.
+  void send(internal::Message message);
+
+  const std::shared_ptr<internal::Connection> connection_;
+  const TaskEvents events_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // watched by posted calls
+  MachineOffer offer_;
+  std::vector<int> ports_;
+  struct Running {
+    std::chrono::steady_clock::time_point since;
+    std::deque<std::string> last_lines = {};
+  };
+  std::map<size_t, Running> running_;  // by task
+  Status lost_;
+  // The clock of the machine, from the quickest answer.
+  int clock_questions_ = 0;
+  std::chrono::steady_clock::time_point clock_asked_at_;
+  std::chrono::nanoseconds quickest_ = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds clock_ahead_{};
+};
+
+RemoteMachine::RemoteMachine(std::shared_ptr<internal::Connection> connection, PostedCalls& calls,
+                             TaskEvents events)
+    : connection_(std::move(connection)), events_(std::move(events)) {
+  const std::weak_ptr<bool> alive = alive_;
+  connection_->start({.received =
+                          [this, alive, &calls](const internal::Message& message) {
+                            calls.post([this, alive, message] {
+                              if (!alive.expired()) receive(message);
+                            });
+                          },
+                      .ended =
+                          [this, alive, &calls](const Status& why) {
+                            calls.post([this, alive, why] {
+                              if (!alive.expired()) lose(why);
+                            });
+                          }});
+}
+
+RemoteMachine::~RemoteMachine() {
+  connection_->close({.code = Code::Cancelled, .message = "the run is over"});
+}
+
+void RemoteMachine::send(internal::Message message) {
+  if (!lost_.ok()) return;
+  const Status status = capture_status([&] { connection_->send(std::move(message)); });
+  if (!status.ok()) lose(status);
+}
+
+template <typename Message, typename Event>
+void RemoteMachine::pass_on(const internal::Message& message, const Event& event) const {
+  const auto about = decode<Message>(message);
+  if (running_.contains(about.task)) event(about.task, about.value);
+}
+
+void RemoteMachine::receive(const internal::Message& message) {
+  const Status status = capture_status([&] {
+    switch (kind_of(message)) {
+      case MachineMessage::Offer:
+        offer_ = decode<MachineOffer>(message);
+        return ask_clock();
+      case MachineMessage::Held:
+        ports_ = decode<MachineHeld>(message).ports;
+        return;
+      case MachineMessage::Line: {
+        const auto line = decode<MachineLine>(message);
+        note_line(line);
+        return events_.line(line.task, line.stream, line.text);
+      }
+      case MachineMessage::Ended: {
+        const auto ended = decode<MachineEnding>(message);
+        if (running_.erase(ended.task) > 0) events_.ended(ended.task, ended.value);
+        return;
+      }
+      case MachineMessage::Clock:
+        return take_clock(decode<MachineClock>(message).time);
+      case MachineMessage::Waits:
+        return pass_on<MachineWaits>(message, events_.waits);
+      case MachineMessage::Timeline:
+        return pass_on<MachineTimeline>(message, events_.timeline);
+      case MachineMessage::Progress:
+        return pass_on<MachineProgress>(message, events_.progress);
+      case MachineMessage::Place:
+        return pass_on<MachinePlace>(message, events_.place);
+      default:
+        return;
+    }
+  });
+  if (!status.ok()) lose(status);
+}
+
+void RemoteMachine::lose(const Status& why) {
+  if (!lost_.ok()) return;
+  lost_ = why.ok() ? Status{.code = Code::Unavailable, .message = "it left"} : why;
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [task, running] : std::exchange(running_, {})) {
+    events_.ended(
+        task, {.lost_machine = "the machine at " + offer_.address + " was lost: " + lost_.message,
+               .seconds = std::chrono::duration<double>(now - running.since).count(),
+               .last_lines = {running.last_lines.begin(), running.last_lines.end()}});
+  }
+}
+
+// Keeps the lines that the machine would send with the end of the task, in case it is lost.
+void RemoteMachine::note_line(const MachineLine& line) {
+  constexpr size_t kKeptLines = 10;
+  const auto found = running_.find(line.task);
+  if (found == running_.end()) return;
+  std::deque<std::string>& lines = found->second.last_lines;
+  lines.push_back(line.text);
+  if (lines.size() > kKeptLines) lines.pop_front();
+}
+
+void RemoteMachine::start(const TaskStart& start) {
+  if (!lost_.ok()) {
+    return events_.ended(start.task, {.not_started = "the machine was lost: " + lost_.message});
+  }
+  running_[start.task] = {.since = std::chrono::steady_clock::now()};
+  send(encode(MachineStart{start}));
+}
+
+void RemoteMachine::ask_clock() {
+  constexpr int kQuestions = 8;
+  if (clock_questions_++ == kQuestions) return;
+  clock_asked_at_ = std::chrono::steady_clock::now();
+  send(encode(MachineClock{clock_asked_at_.time_since_epoch()}));
+}
+
+// The machine read its clock at some time between question and answer.
+void RemoteMachine::take_clock(std::chrono::nanoseconds theirs) {
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - clock_asked_at_;
+  if (took < quickest_) {
+    quickest_ = took;
+    clock_ahead_ = theirs - (clock_asked_at_.time_since_epoch() + took / 2);
+  }
+  ask_clock();
+}
 
 // A run whose tasks are on machines that join it.
 class MachinesRun {
@@ -31,9 +199,7 @@ class MachinesRun {
     return options_.hosts.empty() ? options_.machines : options_.hosts.size();
   }
   std::vector<int> slots() const;
-  void accept(std::shared_ptr<internal::Connection> connection);
   void start_ssh();
-  void say_how_to_join() const;
   // Polls until done(), at most for join_limit. Says how many machines are there, and throws if
   // some stay away.
   void wait_for(const std::function<bool()>& done, const std::string& what);
@@ -61,7 +227,7 @@ std::string listening_host(const RunOptions& options) {
 MachinesRun::MachinesRun(const RunOptions& options)
     : options_(options),
       core_(options, run_.poller, run_.directory),
-      ssh_(run_.poller, run_.reaper, {.directory = run_.directory},
+      ssh_(run_.poller, run_.reaper, run_.directory, CrashReports::None,
            {.line = [](size_t, Stream, std::string_view line) { say(std::string(line)); },
             .ended =
                 [this](size_t host, const Ending& ending) {
@@ -76,18 +242,10 @@ MachinesRun::MachinesRun(const RunOptions& options)
        .credentials = run_.authority.issue({.name = "launcher", .token = run_.authority.token()}),
        .spans_hosts = true},
       [this](std::shared_ptr<internal::Connection> connection) {
-        calls_.post([this, connection = std::move(connection)] { accept(connection); });
+        calls_.post([this, connection = std::move(connection)] {
+          machines_.push_back(std::make_unique<RemoteMachine>(connection, calls_, core_.events()));
+        });
       });
-}
-
-void MachinesRun::accept(std::shared_ptr<internal::Connection> connection) {
-  machines_.push_back(
-      std::make_unique<RemoteMachine>(std::move(connection), calls_, core_.events()));
-}
-
-void MachinesRun::say_how_to_join() const {
-  say(fmt::format("waiting for {} machines. On each of them:\n  cohort join {} {}", num_machines(),
-                  endpoint_->self().address, run_.authority.secret()));
 }
 
 // The token goes through the standard input, because other users see command lines.
@@ -95,7 +253,7 @@ void MachinesRun::start_ssh() {
   for (size_t i = 0; i < options_.hosts.size(); ++i) {
     const std::string& host = options_.hosts[i].host;
     ssh_.start({.task = i,
-                .label = "ssh-" + std::to_string(i),
+                .id = {"ssh", static_cast<int>(i)},
                 .command = {options_.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host,
                             "cohort", "join", "--name", host, endpoint_->self().address, "-"},
                 .input = run_.authority.secret() + "\n"});
@@ -130,14 +288,13 @@ std::vector<RemoteMachine*> MachinesRun::joined() const {
   }
   if (options_.hosts.empty()) return found;
   const auto place = [&](const RemoteMachine* machine) {
-    return std::find_if(options_.hosts.begin(), options_.hosts.end(),
-                        [&](const HostSlots& host) { return host.host == machine->offer().name; });
+    return std::ranges::find_if(
+        options_.hosts, [&](const HostSlots& host) { return host.host == machine->offer().name; });
   };
   std::erase_if(
       found, [&](const RemoteMachine* machine) { return place(machine) == options_.hosts.end(); });
-  std::stable_sort(found.begin(), found.end(), [&](const RemoteMachine* a, const RemoteMachine* b) {
-    return place(a) < place(b);
-  });
+  std::ranges::stable_sort(
+      found, [&](const RemoteMachine* a, const RemoteMachine* b) { return place(a) < place(b); });
   return found;
 }
 
@@ -162,8 +319,8 @@ RunLayout MachinesRun::make_layout(std::vector<TaskHost*>& machines_of_tasks) {
     machines[i]->hold_ports(counts[i] + (i == 0 ? 1 : 0));
   wait_for(
       [&] {
-        return std::all_of(machines.begin(), machines.end(),
-                           [](const RemoteMachine* machine) { return !machine->ports().empty(); });
+        return std::ranges::all_of(
+            machines, [](const RemoteMachine* machine) { return !machine->ports().empty(); });
       },
       "choosing ports");
   RunLayout layout{.master_host = machines[0]->offer().address,
@@ -186,7 +343,8 @@ RunLayout MachinesRun::make_layout(std::vector<TaskHost*>& machines_of_tasks) {
 
 int MachinesRun::run() {
   if (options_.hosts.empty()) {
-    say_how_to_join();
+    say(fmt::format("waiting for {} machines. On each of them:\n  cohort join {} {}",
+                    num_machines(), endpoint_->self().address, run_.authority.secret()));
   } else {
     start_ssh();
   }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -36,7 +35,7 @@ class WaitMap {
   // Whether the task waits at a queue of its own and no task waits for it, which may be normal.
   bool is_idle_server(size_t task) const {
     const auto is_awaited = [&](const Tasks& others) { return others.contains(task); };
-    return at_queue_.contains(task) && !std::any_of(for_all_.begin(), for_all_.end(), is_awaited);
+    return at_queue_.contains(task) && !std::ranges::any_of(for_all_, is_awaited);
   }
   const std::set<std::string>& strangers(size_t task) const { return strangers_[task]; }
 
@@ -68,7 +67,7 @@ class WaitMap {
  private:
   bool is_server(size_t task) const { return tasks_[task].label.starts_with("ps:"); }
   static bool waits_for_any_task(const std::vector<ActivityWait>& waits) {
-    return std::any_of(waits.begin(), waits.end(), [](const ActivityWait& wait) {
+    return std::ranges::any_of(waits, [](const ActivityWait& wait) {
       return wait.whom == std::vector<std::string>{internal::kAnyTask};
     });
   }
@@ -83,7 +82,7 @@ class WaitMap {
   void add(size_t task, const ActivityWait& wait) {
     for (const std::string& name : wait.whom) {
       if (name == internal::kAnyTask) continue;
-      const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const NamedTask& known) {
+      const auto found = std::ranges::find_if(tasks_, [&](const NamedTask& known) {
         return name == known.full_name || name == known.label || name == known.address;
       });
       if (found == tasks_.end()) {
@@ -110,7 +109,7 @@ Stall::Waiter waiter_of(size_t task, const std::vector<ActivityWait>& waits) {
     const bool a_is_tensor = a.kind == WaitKind::Tensor, b_is_tensor = b.kind == WaitKind::Tensor;
     return a_is_tensor != b_is_tensor ? b_is_tensor : a.seconds < b.seconds;
   };
-  const auto most = std::max_element(waits.begin(), waits.end(), less);
+  const auto most = std::ranges::max_element(waits, less);
   return {.task = task, .what = most->what, .seconds = most->seconds};
 }
 
@@ -119,9 +118,7 @@ constexpr size_t kMaxListedFrames = 8;
 constexpr double kLongInput = 0.5;  // seconds
 
 double longest_wait(const Stall& stall) {
-  double longest = 0;
-  for (const Stall::Waiter& each : stall.waiting) longest = std::max(longest, each.seconds);
-  return longest;
+  return std::ranges::max(stall.waiting, {}, &Stall::Waiter::seconds).seconds;
 }
 
 }  // namespace
@@ -170,15 +167,11 @@ void StallWatch::runs(size_t task) {
   if (!tasks_.at(task).runs) tasks_[task] = {};
 }
 
-std::vector<Stall> StallWatch::find() const {
-  std::vector<std::vector<internal::ActivityWait>> waits;
-  for (const Task& task : tasks_) waits.push_back(task.waits);
-  return find_stalls(known_, waits);
-}
-
 void StallWatch::look(Clock::time_point now) {
+  std::vector<std::vector<ActivityWait>> waits;
+  for (const Task& task : tasks_) waits.push_back(task.waits);
   std::set<Key> seen;
-  for (const Stall& stall : find()) {
+  for (const Stall& stall : find_stalls(known_, waits)) {
     const Key key{stall.guilty, stall.strangers};
     seen.insert(key);
     update(reported_[key], stall, now);
@@ -214,15 +207,15 @@ void StallWatch::ask_places(ReportedStall& reported, Clock::time_point now) {
 }
 
 bool StallWatch::all_places_found(const Stall& stall) const {
-  return std::all_of(stall.guilty.begin(), stall.guilty.end(), [&](size_t task) {
+  return std::ranges::all_of(stall.guilty, [&](size_t task) {
     return tasks_[task].place.has_value() || !tasks_[task].runs;
   });
 }
 
 void StallWatch::say_over(const ReportedStall& reported) const {
   if (!reported.again_after) return;
-  const bool any_runs = std::any_of(reported.stall.guilty.begin(), reported.stall.guilty.end(),
-                                    [&](size_t task) { return tasks_[task].runs; });
+  const bool any_runs =
+      std::ranges::any_of(reported.stall.guilty, [&](size_t task) { return tasks_[task].runs; });
   if (any_runs) {
     events_.say(fmt::format("no task waits for {} any more, after {:.1f} s",
                             guilty_names(reported.stall), reported.longest));
@@ -246,14 +239,14 @@ std::string StallWatch::guilty_names(const Stall& stall) const {
 std::string StallWatch::who_waits(const Stall& stall) const {
   std::vector<size_t> waiting;
   for (const Stall::Waiter& each : stall.waiting) waiting.push_back(each.task);
-  if (stall.circle) return names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait");
   size_t others = 0;
   for (size_t task = 0; task < tasks_.size(); ++task) {
-    const bool is_guilty =
-        std::find(stall.guilty.begin(), stall.guilty.end(), task) != stall.guilty.end();
+    const bool is_guilty = std::ranges::find(stall.guilty, task) != stall.guilty.end();
     if (tasks_[task].runs && !is_guilty) ++others;
   }
-  if (waiting.size() > 1 && waiting.size() == others) return "all other tasks wait";
+  if (!stall.circle && waiting.size() > 1 && waiting.size() == others) {
+    return "all other tasks wait";
+  }
   return names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait");
 }
 

@@ -73,7 +73,6 @@ class StallWatch {
   };
   using Key = std::pair<std::vector<size_t>, std::vector<std::string>>;
 
-  std::vector<Stall> find() const;
   void update(ReportedStall& reported, const Stall& stall, Clock::time_point now);
   void ask_places(ReportedStall& reported, Clock::time_point now);
   bool all_places_found(const Stall& stall) const;

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <string>
 
 #include "launch/child_process.h"
 #include "launch/task_output.h"
@@ -54,9 +53,8 @@ using std::string_view_literals::operator""sv;
 constexpr auto kLimit = std::chrono::seconds(5);  // debug information can be large
 
 const MappedFile* file_at(uint64_t address, const std::vector<MappedFile>& files) {
-  const auto found = std::find_if(files.begin(), files.end(), [&](const MappedFile& file) {
-    return file.begin <= address && address < file.end;
-  });
+  const auto found = std::ranges::find_if(
+      files, [&](const MappedFile& file) { return file.begin <= address && address < file.end; });
   return found == files.end() ? nullptr : &*found;
 }
 
@@ -124,7 +122,7 @@ bool is_machinery(const Frame& frame) {
 std::vector<std::string> of_interest(const std::vector<Frame>& frames) {
   std::vector<std::string> texts;
   size_t repeated = 0;
-  auto frame = std::find_if_not(frames.begin(), frames.end(), is_machinery);
+  auto frame = std::ranges::find_if_not(frames, is_machinery);
   for (; frame != frames.end(); ++frame) {
     if (!texts.empty() && texts.back() == frame->text()) {
       ++repeated;

@@ -1,6 +1,5 @@
 #include "launch/task_output.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,16 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/raise.h"
-#include "launch/known_tasks.h"
+#include "launch/runs.h"
 
 namespace cohort::cli {
 namespace {
@@ -92,9 +91,37 @@ size_t row_width() {
   return (known ? size.ws_col : kUsual) - 1;
 }
 
+// Keeps a row below all that write_out() writes, cut to the width of the terminal; an empty text
+// removes the row.
+void show_row(const std::string& text) {
+  const std::string before = std::exchange(row, shortened(text, row_width()));
+  if (row != before) write_all(row_descriptor(), std::string(kErasedRow) + row);
+}
+
 bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
 
 constexpr std::chrono::seconds kLineInterval{3};
+
+using Json = nlohmann::json;
+
+bool is_number(const Json& event, const char* key) {
+  return event.contains(key) && event[key].is_number();
+}
+bool is_text(const Json& event, const char* key) {
+  return event.contains(key) && event[key].is_string();
+}
+
+// Whether it is an event of a timeline: one with a duration, or the name of a row.
+bool is_event(const Json& event) {
+  if (!event.is_object() || !is_text(event, "name") || !is_text(event, "ph")) return false;
+  if (!is_number(event, "tid")) return false;
+  if (event["ph"] == "M") return event.contains("args") && is_text(event["args"], "name");
+  return event["ph"] == "X" && is_number(event, "ts") && is_number(event, "dur");
+}
+
+Json about_process(size_t task, const char* what, const Json& args) {
+  return {{"name", what}, {"ph", "M"}, {"pid", task}, {"tid", 0}, {"args", args}};
+}
 
 }  // namespace
 
@@ -108,13 +135,6 @@ void write_out(Stream stream, std::string_view text) {
   if (moves_row) write_all(row_descriptor(), kErasedRow);
   write_all(fd, text);
   if (moves_row) write_all(row_descriptor(), row);
-}
-
-bool can_show_row() { return row_descriptor() >= 0; }
-
-void show_row(const std::string& text) {
-  const std::string before = std::exchange(row, shortened(text, row_width()));
-  if (row != before) write_all(row_descriptor(), std::string(kErasedRow) + row);
 }
 
 std::string printable(std::string_view text) {
@@ -228,16 +248,49 @@ void ProgressView::write_down() const {
 }
 
 void ProgressView::show() {
-  const auto first = std::find_if(notes_.begin(), notes_.end(),
-                                  [](const auto& each) { return !each.second.quiet; });
+  const auto first =
+      std::ranges::find_if(notes_, [](const auto& each) { return !each.second.quiet; });
   const bool shown = first != notes_.end();
-  if (can_show_row()) {
+  if (row_descriptor() >= 0) {
     show_row(shown ? fmt::format("[{}] {}", labels_.at(first->first), printable(first->second.text))
                    : "");
   } else if (shown && Clock::now() - printed_ >= kLineInterval) {
     printed_ = Clock::now();
     print_(first->first, first->second.text);
   }
+}
+
+TraceFile::TraceFile(std::string path, std::vector<std::string> labels)
+    : path_(std::move(path)), labels_(std::move(labels)) {
+  if (std::ofstream(path_)) return;
+  internal::raise(Code::PermissionDenied, "[Run] --trace: '{}' cannot be written", path_);
+}
+
+void TraceFile::add(size_t task, std::string_view lines, std::chrono::nanoseconds clock_ahead) {
+  const std::chrono::nanoseconds zero = began_.time_since_epoch() + clock_ahead;
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    Json event = Json::parse(lines.substr(0, end), nullptr, false);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    if (!is_event(event)) continue;
+    event["pid"] = task;
+    if (event["ph"] == "X") {
+      event["ts"] = event["ts"].get<double>() - static_cast<double>(zero.count()) / 1e3;
+    }
+    events_ += ",\n" + event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+}
+
+void TraceFile::write() const {
+  std::ofstream file(path_);
+  file << R"({"displayTimeUnit":"ms","traceEvents":[)";
+  for (size_t task = 0; task < labels_.size(); ++task) {
+    file << (task == 0 ? "\n" : ",\n")
+         << about_process(task, "process_name", {{"name", labels_[task]}}).dump() << ",\n"
+         << about_process(task, "process_sort_index", {{"sort_index", task}}).dump();
+  }
+  file << events_ << "\n]}\n";
+  if (!file.flush()) internal::raise(Code::DataLoss, "[Run] --trace: '{}' is not whole", path_);
 }
 
 }  // namespace cohort::cli

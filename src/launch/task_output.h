@@ -17,11 +17,6 @@ enum class Stream { Output, Errors };
 // Writes all of the text to the stream of this process. Waits for a slow reader. A reader that is
 // gone is not an error, because the log files have everything.
 void write_out(Stream stream, std::string_view text);
-// Whether this process has a terminal that can keep a row in place.
-bool can_show_row();
-// Keeps a row below all that write_out() writes, cut to the width of the terminal; an empty text
-// removes the row.
-void show_row(const std::string& text);
 // Called when this process is asked to end. From then on write_out() waits for readers for two
 // seconds in total, and then drops what they do not take at once. One thread writes.
 void hurry_readers();
@@ -101,6 +96,28 @@ class ProgressView {
   const PrintLine print_;
   std::map<size_t, internal::ProgressNote> notes_;
   Clock::time_point printed_;  // when the last line was printed
+};
+
+// The timelines of all tasks of a run in one file for Perfetto and chrome://tracing: a process for
+// each task, with a row for each of its threads and devices. Times count from the construction of
+// this object, on the clock of this machine. One thread.
+class TraceFile {
+ public:
+  // Throws PermissionDenied if the file cannot be written.
+  TraceFile(std::string path, std::vector<std::string> labels);
+
+  // Adds lines that a task wrote (src/base/timeline.h). The clock of its machine is `clock_ahead`
+  // of this one. Lines that are not events are left out: a task may have died while it wrote.
+  void add(size_t task, std::string_view lines, std::chrono::nanoseconds clock_ahead);
+  // Writes all events so far.
+  void write() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const std::vector<std::string> labels_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::string events_;  // with commas between them
 };
 
 }  // namespace cohort::cli

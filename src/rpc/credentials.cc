@@ -14,7 +14,6 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/system_error.h"
 #include "rpc/certificates.h"
 
 namespace cohort {

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "base/raise.h"
-#include "base/scope_stack.h"
 #include "base/thread_context.h"
 #include "tensor/kernel_library.h"
 

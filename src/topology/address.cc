@@ -1,10 +1,7 @@
 #include "topology/address.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/raise.h"
-#include "topology/text.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {
@@ -16,11 +13,7 @@ std::string_view without_brackets(std::string_view host) {
   return bracketed ? host.substr(1, host.size() - 2) : host;
 }
 
-bool is_scheme(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
-  });
-}
+bool is_scheme(std::string_view text) { return !text.empty() && has_only_alnum_and("+-.", text); }
 
 }  // namespace
 

@@ -1,14 +1,45 @@
 #include "cohort/cluster_resolver.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/device.h"
-#include "topology/gpus.h"
+#include "topology/resolver_parts.h"
+
+namespace cohort::internal {
+
+std::optional<std::vector<std::string>> named_gpus() {
+  const std::optional<std::string> value = environment_variable("CUDA_VISIBLE_DEVICES");
+  if (!value) return std::nullopt;
+  std::vector<std::string> ids;
+  for (const std::string_view part : split(*value, ',')) {
+    const std::string_view id = trimmed(part);
+    if (id.empty() || id == "-1") break;
+    ids.emplace_back(id);
+  }
+  return ids;
+}
+
+int installed_gpu_count() {
+  std::error_code none;
+  const std::filesystem::directory_iterator found("/proc/driver/nvidia/gpus", none);
+  return none ? 0 : static_cast<int>(std::distance(begin(found), end(found)));
+}
+
+}  // namespace cohort::internal
 
 namespace cohort {
 namespace {
+
+// How many of the installed GPUs this process may use. Asks the system, not the kernel library.
+int visible_gpu_count() {
+  const int installed = internal::installed_gpu_count();
+  const std::optional<std::vector<std::string>> named = internal::named_gpus();
+  return named ? std::min(installed, static_cast<int>(named->size())) : installed;
+}
 
 using JobForms = std::vector<std::variant<TaskList, TaskMap>>;  // one job as each resolver has it
 
@@ -36,9 +67,8 @@ TaskMap united(const std::string& job, const JobForms& forms) {
 }
 
 JobTasks merged(const std::string& job, const JobForms& forms) {
-  const bool lists = std::all_of(forms.begin(), forms.end(), [](const auto& form) {
-    return std::holds_alternative<TaskList>(form);
-  });
+  const bool lists = std::ranges::all_of(
+      forms, [](const auto& form) { return std::holds_alternative<TaskList>(form); });
   return lists ? JobTasks(concatenated(forms)) : JobTasks(united(job, forms));
 }
 
@@ -110,7 +140,7 @@ std::vector<std::string> ClusterResolver::visible_devices() const {
   name.task = task_id().value_or(0);
   name.type = "GPU";
   std::vector<std::string> devices;
-  for (int i = 0; i < internal::visible_gpu_count(); ++i) {
+  for (int i = 0; i < visible_gpu_count(); ++i) {
     name.index = i;
     devices.push_back(name.to_string());
   }
@@ -144,7 +174,7 @@ UnionClusterResolver::UnionClusterResolver(Resolvers resolvers, UnionResolverOpt
   if (resolvers_.empty()) {
     internal::raise(Code::InvalidArgument, "[Union] expected at least one resolver, found none");
   }
-  if (std::find(resolvers_.begin(), resolvers_.end(), nullptr) != resolvers_.end()) {
+  if (std::ranges::find(resolvers_, nullptr) != resolvers_.end()) {
     internal::raise(Code::InvalidArgument, "[Union] one of the {} resolvers is null",
                     resolvers_.size());
   }

@@ -1,11 +1,12 @@
-#include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
-#include "topology/launcher.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {
@@ -51,16 +52,6 @@ const std::vector<Launcher>& launchers() {
   return all;
 }
 
-// A batch script has a rank in Slurm as well, but only a job step has other ranks.
-const Launcher& slurm_launcher() {
-  static const Launcher launcher = {"srun",
-                                    "SLURM_PROCID",
-                                    "SLURM_STEP_NUM_TASKS",
-                                    {"SLURM_STEP_NODELIST"},
-                                    make<SlurmClusterResolver>};
-  return launcher;
-}
-
 // What a launcher says of this process.
 struct Claim {
   const Launcher* launcher;
@@ -77,7 +68,7 @@ struct Claim {
 [[noreturn]] void raise_incomplete(const Launcher& launcher) {
   std::vector<const char*> all = {launcher.rank, launcher.size};
   all.insert(all.end(), launcher.others.begin(), launcher.others.end());
-  const char* const found = *std::find_if(all.begin(), all.end(), is_set);
+  const char* const found = *std::ranges::find_if(all, is_set);
   raise(Code::FailedPrecondition,
         "[{}] {} is set, but {} is not: {} sets both {} and {} for each process; set what is "
         "missing, unset what is left over, or describe the cluster in TF_CONFIG",
@@ -91,14 +82,20 @@ std::optional<Claim> claim_of(const Launcher& launcher) {
                  internal::require_number(launcher.size, kEnvironment)};
   }
   const bool was_there = is_set(launcher.rank) || is_set(launcher.size) ||
-                         std::any_of(launcher.others.begin(), launcher.others.end(), is_set);
+                         std::ranges::any_of(launcher.others, is_set);
   if (was_there) raise_incomplete(launcher);
   return std::nullopt;
 }
 
+// A batch script has a rank in Slurm as well, but only a job step has other ranks.
 std::optional<Claim> claim_of_slurm() {
+  static const Launcher launcher = {"srun",
+                                    "SLURM_PROCID",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    {"SLURM_STEP_NODELIST"},
+                                    make<SlurmClusterResolver>};
   if (!is_set("SLURM_STEP_NUM_TASKS") && !is_set("SLURM_STEP_NODELIST")) return std::nullopt;
-  return claim_of(slurm_launcher());
+  return claim_of(launcher);
 }
 
 // A launcher that started a single process does not count where another launcher started several.
@@ -177,11 +174,64 @@ Description described_by_environment() {
 }  // namespace
 
 namespace internal {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, StrategyChoice>, 5> kChoices = {
+    {{"one_device", StrategyChoice::OneDevice},
+     {"mirrored", StrategyChoice::Mirrored},
+     {"central_storage", StrategyChoice::CentralStorage},
+     {"multi_worker", StrategyChoice::MultiWorker},
+     {"parameter_server", StrategyChoice::ParameterServer}}};
+
+StrategyChoice for_cluster(const ClusterSpec& cluster, StrategyChoice alone) {
+  if (tasks_in(cluster, "ps") > 0) return StrategyChoice::ParameterServer;
+  const int training =
+      tasks_in(cluster, "chief") + tasks_in(cluster, "master") + tasks_in(cluster, "worker");
+  return training > 1 ? StrategyChoice::MultiWorker : alone;
+}
+
+bool spans_tasks(StrategyChoice choice) {
+  return choice == StrategyChoice::MultiWorker || choice == StrategyChoice::ParameterServer;
+}
+
+void check_chief(const ClusterSpec& cluster, const std::string& task_type) {
+  if (task_type.empty() || !cluster || cluster.has_job("chief")) return;
+  raise(Code::InvalidArgument,
+        "[strategy_from_environment] a cluster with parameter servers needs a chief, which tells "
+        "the workers what to do, and there is none in {}; add one (cohort run --strategy "
+        "parameter_server does)",
+        cluster.to_string());
+}
+
+}  // namespace
 
 std::optional<LaunchOfSeveral> launch_of_several() {
   const Description found = described_by_environment();
   if (found.processes <= 1) return std::nullopt;
   return LaunchOfSeveral{found.source, found.processes};
+}
+
+StrategyChoice parse_strategy(std::string_view name, std::string_view source) {
+  for (const auto& [known, choice] : kChoices) {
+    if (known == name) return choice;
+  }
+  std::vector<std::string> names;
+  for (const auto& [known, choice] : kChoices) names.emplace_back(known);
+  raise(Code::InvalidArgument, "{} names no strategy: '{}'{}; use {}", source, excerpt(name),
+        did_you_mean(name, names), quoted_list(names));
+}
+
+StrategyChoice choose_strategy(const ClusterResolver& resolver, size_t devices) {
+  const ClusterSpec cluster = resolver.cluster_spec();
+  const std::string task_type = resolver.task_type().value_or("");
+  const StrategyChoice alone = devices > 1 ? StrategyChoice::Mirrored : StrategyChoice::OneDevice;
+  const std::string named = environment_variable(kStrategyVariable).value_or("");
+  const StrategyChoice choice =
+      named.empty() ? for_cluster(cluster, alone)
+                    : parse_strategy(named, "[strategy_from_environment] COHORT_STRATEGY");
+  if (task_type == "evaluator" && spans_tasks(choice)) return alone;
+  if (choice == StrategyChoice::ParameterServer) check_chief(cluster, task_type);
+  return choice;
 }
 
 }  // namespace internal

@@ -1,15 +1,11 @@
-#include "topology/hostfile.h"
-
-#include <algorithm>
-#include <cctype>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {
@@ -52,10 +48,8 @@ HostSlots read_host(std::string_view word, const HostfileLine& line) {
   const bool counted = colon != std::string_view::npos && colon == word.rfind(':');
   HostSlots host{std::string(counted ? word.substr(0, colon) : word),
                  counted ? slots_of(word.substr(colon + 1), line) : 1};
-  const bool plain = std::all_of(host.host.begin(), host.host.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':';
-  });
-  if (host.host.empty() || !plain) raise_line(line, "that is not the name of a host");
+  const bool plain = !host.host.empty() && has_only_alnum_and("-_.:", host.host);
+  if (!plain) raise_line(line, "that is not the name of a host");
   return host;
 }
 

@@ -1,10 +1,9 @@
-#include "topology/hostfile.h"
-
 #include <gtest/gtest.h>
 
 #include "cohort/scheduler_resolvers.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

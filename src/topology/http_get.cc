@@ -3,7 +3,7 @@
 #include <httplib.h>
 
 #include "base/raise.h"
-#include "topology/text.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {

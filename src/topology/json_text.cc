@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/raise.h"
-#include "topology/text.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {

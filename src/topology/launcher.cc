@@ -1,13 +1,31 @@
-#include "topology/launcher.h"
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdint>
 
+#include "base/host_identity.h"
 #include "base/raise.h"
-#include "cohort/scheduler_resolvers.h"
-#include "topology/hostfile.h"
+#include "base/text.h"
+#include "topology/address.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
+
+// What a launcher tells a process about its place.
+struct LaunchedProcess {
+  struct Local {
+    int rank;  // among the processes of this host
+    int size;
+  };
+  const char* launcher;  // "Torchrun", for messages: TorchrunClusterResolver
+  const char* local_variables;
+  int rank;                        // among all processes
+  int world_size;                  // number of all processes
+  std::optional<Local> local;      // empty if the launcher does not say
+  std::string this_host;           // the name to use if all processes are on one host
+  std::optional<std::string> job;  // a name that no other job has at the same time
+};
+
 namespace {
 
 void check_process(const LaunchedProcess& process) {
@@ -71,12 +89,6 @@ void check_one_host(const LaunchedProcess& process) {
   }
 }
 
-int most_slots(const std::vector<HostSlots>& hosts) {
-  return std::max_element(hosts.begin(), hosts.end(),
-                          [](const HostSlots& a, const HostSlots& b) { return a.slots < b.slots; })
-      ->slots;
-}
-
 std::vector<HostSlots> hosts_of(const LaunchedProcess& process, const LauncherOptions& options) {
   if (options.hostfile.empty()) {
     check_one_host(process);
@@ -87,15 +99,19 @@ std::vector<HostSlots> hosts_of(const LaunchedProcess& process, const LauncherOp
   return hosts;
 }
 
-}  // namespace
-
+// The addresses of all processes by rank. Throws FailedPrecondition if the processes may be on
+// several hosts and the options name no hostfile, if the hostfile has too few slots, or if this
+// process is not where the hostfile puts its rank.
 std::vector<std::string> launched_addresses(const LaunchedProcess& process,
                                             const LauncherOptions& options) {
   check_process(process);
   const std::vector<HostSlots> hosts = hosts_of(process, options);
-  return slot_addresses(hosts, job_port_base(options.port_base, process.job, most_slots(hosts)),
+  const int most = std::ranges::max_element(hosts, {}, &HostSlots::slots)->slots;
+  return slot_addresses(hosts, job_port_base(options.port_base, process.job, most),
                         process.launcher);
 }
+
+}  // namespace
 
 int job_port_base(std::optional<int> given, const std::optional<std::string>& job, int tasks) {
   constexpr int kUnnamed = 8888;
@@ -134,6 +150,69 @@ std::map<std::string, int> checked_jobs(std::map<std::string, int> jobs, size_t 
   return jobs;
 }
 
+using internal::environment_variable;
+using internal::require_number;
+using Local = internal::LaunchedProcess::Local;
+
+constexpr const char* kPmi = "Pmi";
+
+std::optional<Local> pmi_local_place(int world_size) {
+  if (environment_variable("MPI_LOCALRANKID") && environment_variable("MPI_LOCALNRANKS")) {
+    return Local{.rank = require_number("MPI_LOCALRANKID", kPmi),
+                 .size = require_number("MPI_LOCALNRANKS", kPmi)};
+  }
+  return world_size == 1 ? std::optional<Local>({.rank = 0, .size = 1}) : std::nullopt;
+}
+
+// MPICH's mpiexec does not name the job in the environment. But it has one process per host, which
+// holds the other end of the socket PMI_FD.
+std::optional<std::string> owner_of_socket() {
+  const std::optional<std::string> text = environment_variable("PMI_FD");
+  const std::optional<int> descriptor = text ? internal::parse_index(*text) : std::nullopt;
+  ucred owner = {};
+  socklen_t size = sizeof(owner);
+  if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size) != 0 ||
+      owner.pid <= 0) {
+    return std::nullopt;
+  }
+  return std::to_string(owner.pid);
+}
+
+std::optional<std::string> pmi_job(bool one_host) {
+  if (std::optional<std::string> id = environment_variable("PMI_JOBID")) return id;
+  return one_host ? owner_of_socket() : std::nullopt;
+}
+
+constexpr const char* kTorchrun = "Torchrun";
+
+std::optional<int> number_if_set(const char* name) {
+  if (!environment_variable(name)) return std::nullopt;
+  return require_number(name, kTorchrun);
+}
+
+// Programs that start processes as torchrun does often set only RANK and WORLD_SIZE. MASTER_ADDR
+// then tells whether the other processes are on this host.
+std::optional<Local> torchrun_local_place(int rank, int world_size,
+                                          const LauncherOptions& options) {
+  std::optional<int> size = number_if_set("LOCAL_WORLD_SIZE");
+  const std::optional<int> local_rank = number_if_set("LOCAL_RANK");
+  const std::string master = environment_variable("MASTER_ADDR").value_or("localhost");
+  const bool is_here = internal::is_loopback(master) || master == internal::host_name();
+  const bool may_share_host = local_rank.value_or(rank) == rank && is_here;
+  if (!size && options.hostfile.empty() && may_share_host) size = world_size;
+  if (!size || (!local_rank && *size != world_size)) return std::nullopt;
+  return Local{.rank = local_rank.value_or(rank), .size = *size};
+}
+
+// All processes of a job share both values. Each value alone may be that of another job as well,
+// because MASTER_PORT and the id of the run often keep their defaults.
+std::optional<std::string> torchrun_job() {
+  const std::optional<std::string> port = environment_variable("MASTER_PORT");
+  const std::optional<std::string> run = environment_variable("TORCHELASTIC_RUN_ID");
+  if (!port && !run) return std::nullopt;
+  return port.value_or("") + "/" + run.value_or("");
+}
+
 }  // namespace
 
 void RankedClusterResolver::deal(Ranks ranks) {
@@ -168,5 +247,50 @@ std::optional<std::string> RankedClusterResolver::task_type() const {
 }
 
 std::optional<int> RankedClusterResolver::task_id() const { return task_id_ ? task_id_ : own_id_; }
+
+OpenMpiClusterResolver::OpenMpiClusterResolver(const LauncherOptions& options) {
+  constexpr const char* kOpenMpi = "OpenMpi";
+  std::optional<std::string> job = environment_variable("PMIX_NAMESPACE");
+  if (!job) job = environment_variable("OMPI_MCA_ess_base_jobid");
+  const internal::LaunchedProcess process{
+      .launcher = kOpenMpi,
+      .local_variables = "OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_LOCAL_SIZE",
+      .rank = require_number("OMPI_COMM_WORLD_RANK", kOpenMpi),
+      .world_size = require_number("OMPI_COMM_WORLD_SIZE", kOpenMpi),
+      .local = Local{.rank = require_number("OMPI_COMM_WORLD_LOCAL_RANK", kOpenMpi),
+                     .size = require_number("OMPI_COMM_WORLD_LOCAL_SIZE", kOpenMpi)},
+      .this_host = "localhost",
+      .job = std::move(job)};
+  deal(process, options);
+}
+
+PmiClusterResolver::PmiClusterResolver(const LauncherOptions& options) {
+  const int world_size = require_number("PMI_SIZE", kPmi);
+  const std::optional<Local> local = pmi_local_place(world_size);
+  const internal::LaunchedProcess process{.launcher = kPmi,
+                                          .local_variables = "MPI_LOCALRANKID and MPI_LOCALNRANKS",
+                                          .rank = require_number("PMI_RANK", kPmi),
+                                          .world_size = world_size,
+                                          .local = local,
+                                          .this_host = "localhost",
+                                          .job = pmi_job(options.hostfile.empty())};
+  deal(process, options);
+}
+
+TorchrunClusterResolver::TorchrunClusterResolver(const LauncherOptions& options) {
+  const int rank = require_number("RANK", kTorchrun);
+  const int world_size = require_number("WORLD_SIZE", kTorchrun);
+  const std::string master = environment_variable("MASTER_ADDR").value_or("localhost");
+  const internal::LaunchedProcess process{
+      .launcher = kTorchrun,
+      .local_variables = "LOCAL_RANK and LOCAL_WORLD_SIZE",
+      .rank = rank,
+      .world_size = world_size,
+      .local = torchrun_local_place(rank, world_size, options),
+      // Other hosts could reach the processes by any other name.
+      .this_host = internal::is_loopback(master) ? master : "localhost",
+      .job = torchrun_job()};
+  deal(process, options);
+}
 
 }  // namespace cohort

@@ -1,5 +1,3 @@
-#include "topology/launcher.h"
-
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
 #include "support/temporary_file.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

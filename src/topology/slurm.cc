@@ -1,17 +1,13 @@
-#include "topology/slurm.h"
-
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/gpus.h"
-#include "topology/launcher.h"
-#include "topology/text.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {
@@ -47,8 +43,8 @@ std::vector<std::string_view> split_outside_brackets(std::string_view text) {
 uint64_t node_number(std::string_view digits, std::string_view text) {
   uint64_t number = 0;
   const char* const end = digits.data() + digits.size();
-  const bool plain = !digits.empty() && std::all_of(digits.begin(), digits.end(),
-                                                    [](char c) { return c >= '0' && c <= '9'; });
+  const bool plain =
+      !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   if (!plain || digits.size() > 18) {
     raise_node_list(text, fmt::format("'{}' is not a number", excerpt(digits)));
   }
@@ -76,12 +72,6 @@ void expand_range(std::string_view range, std::string_view text, std::vector<std
   }
 }
 
-std::vector<std::string> expand_brackets(std::string_view inside, std::string_view text) {
-  std::vector<std::string> all;
-  for (const std::string_view range : split(inside, ',')) expand_range(range, text, all);
-  return all;
-}
-
 // Every name with every ending.
 std::vector<std::string> combined(const std::vector<std::string>& names,
                                   const std::vector<std::string>& endings, std::string_view text) {
@@ -96,10 +86,8 @@ std::vector<std::string> combined(const std::vector<std::string>& names,
 }
 
 void check_name(std::string_view name, std::string_view text) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  });
-  if (!plain) raise_node_list(text, fmt::format("'{}' is not part of a name", excerpt(name)));
+  if (has_only_alnum_and("-_.", name)) return;
+  raise_node_list(text, fmt::format("'{}' is not part of a name", excerpt(name)));
 }
 
 std::vector<std::string> expand_host(std::string_view host, std::string_view text) {
@@ -112,7 +100,11 @@ std::vector<std::string> expand_host(std::string_view host, std::string_view tex
     names = combined(names, {std::string(host.substr(0, open))}, text);
     if (open == std::string_view::npos) break;
     const size_t close = host.find(']', open);
-    names = combined(names, expand_brackets(host.substr(open + 1, close - open - 1), text), text);
+    std::vector<std::string> inside;
+    for (const std::string_view range : split(host.substr(open + 1, close - open - 1), ',')) {
+      expand_range(range, text, inside);
+    }
+    names = combined(names, inside, text);
     host = host.substr(close + 1);
   }
   return names;
@@ -235,11 +227,8 @@ int share_of_gpus(const SlurmOptions& options, int gpus, int tasks) {
 }
 
 std::string block_of_gpus(const std::vector<std::string>& gpus, int share, int place) {
-  std::string text;
-  for (int i = place * share; i < (place + 1) * share; ++i) {
-    text += (text.empty() ? "" : ",") + gpus[static_cast<size_t>(i)];
-  }
-  return text;
+  const auto first = gpus.begin() + place * share;
+  return fmt::format("{}", fmt::join(first, first + share, ","));
 }
 
 // Steps of one job may run at the same time.

@@ -1,5 +1,3 @@
-#include "topology/slurm.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "cohort/scheduler_resolvers.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

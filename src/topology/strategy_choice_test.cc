@@ -1,9 +1,8 @@
-#include "topology/strategy_choice.h"
-
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

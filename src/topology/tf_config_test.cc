@@ -1,5 +1,3 @@
-#include "topology/tf_config.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,6 +5,7 @@
 #include "cohort/cluster_resolver.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/activity.h"
-#include "base/joined_texts.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "base/worker_outcomes.h"
 #include "data/iteration.h"
 #include "distribute/input/input_iterator.h"

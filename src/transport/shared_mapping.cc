@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/system_error.h"
+#include "base/raise.h"
 #include "transport/message_image.h"
 
 namespace cohort::internal {

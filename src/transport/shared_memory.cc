@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/machine.h"
 #include "base/raise.h"
 #include "transport/shared_connection.h"
 #include "transport/unix_socket.h"

@@ -14,9 +14,9 @@
 
 #include "chosen_target.h"
 #include "cohort/error.h"
-#include "launch/machine_messages.h"
 #include "launch/run_layout.h"
 #include "launch/task_ending.h"
+#include "launch/task_host.h"
 
 namespace cohort::cli {
 namespace {

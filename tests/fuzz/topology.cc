@@ -12,10 +12,7 @@
 #include "cohort/error.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/hostfile.h"
-#include "topology/http_metadata.h"
-#include "topology/slurm.h"
-#include "topology/tf_config.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/collective_purpose.h"
-#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/scheduler_resolvers.h"

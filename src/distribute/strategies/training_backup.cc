@@ -21,6 +21,7 @@
 #include "base/joined_texts.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
 #include "cohort/backup.h"

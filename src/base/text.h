@@ -11,6 +11,9 @@ namespace cohort::internal {
 // The number that the digits of `text` mean, if it is one and fits an int.
 std::optional<int> parse_index(std::string_view text);
 
+// Whether the text has only letters, digits and the `others`.
+bool has_only_alnum_and(std::string_view others, std::string_view text);
+
 // `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);
@@ -34,5 +37,10 @@ std::string excerpt(std::string_view text, size_t max_bytes = 60);
 std::optional<std::string> environment_variable(const std::string& name);
 std::string require_variable(const std::string& name, std::string_view operation);
 int require_number(const std::string& name, std::string_view operation);
+
+// Several texts as one, each after its length.
+std::string join_texts(const std::vector<std::string>& texts);
+// The texts again. Throws DataLoss unless join_texts() made `joined`.
+std::vector<std::string> split_texts(const std::string& joined);
 
 }  // namespace cohort::internal

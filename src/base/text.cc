@@ -1,4 +1,4 @@
-#include "topology/text.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -47,6 +47,13 @@ std::optional<int> parse_index(std::string_view text) {
   return number;
 }
 
+bool has_only_alnum_and(std::string_view others, std::string_view text) {
+  return std::ranges::all_of(text, [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           others.find(c) != std::string_view::npos;
+  });
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
@@ -64,12 +71,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::string quoted_list(std::span<const std::string> words) {
-  if (words.empty()) return "none";
-  std::string text;
-  for (const std::string& word : words) {
-    fmt::format_to(std::back_inserter(text), "{}'{}'", text.empty() ? "" : ", ", word);
-  }
-  return text;
+  return words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, "', '"));
 }
 
 const std::string* closest_word(std::string_view word, std::span<const std::string> known,
@@ -84,15 +86,15 @@ const std::string* closest_word(std::string_view word, std::span<const std::stri
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
-  if (word.size() < 3 || std::find(known.begin(), known.end(), word) != known.end()) return "";
+  if (word.size() < 3 || std::ranges::find(known, word) != known.end()) return "";
   const std::string* const meant = closest_word(word, known, word.size() > 4 ? 2 : 1);
   return meant == nullptr ? "" : fmt::format("; did you mean '{}'?", *meant);
 }
 
 std::string excerpt(std::string_view text, size_t max_bytes) {
   std::string result(text.substr(0, max_bytes));
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      result, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return text.size() > max_bytes ? result + "..." : result;
 }
 
@@ -113,6 +115,30 @@ int require_number(const std::string& name, std::string_view operation) {
   if (const std::optional<int> number = parse_index(value)) return *number;
   raise(Code::InvalidArgument, "[{}] the variable {} is '{}', expected a number", operation, name,
         excerpt(value));
+}
+
+std::string join_texts(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += fmt::format("{} {}", text.size(), text);
+  return all;
+}
+
+std::vector<std::string> split_texts(const std::string& joined) {
+  std::vector<std::string> texts;
+  const char* at = joined.data();
+  const char* const end = at + joined.size();
+  while (at != end) {
+    size_t size = 0;
+    const auto [after, failed] = std::from_chars(at, end, size);
+    if (failed != std::errc() || after == end || *after != ' ' ||
+        size > static_cast<size_t>(end - after - 1)) {
+      raise(Code::DataLoss, "[Workers] a list of texts is damaged at byte {} of {}",
+            at - joined.data(), joined.size());
+    }
+    texts.emplace_back(after + 1, size);
+    at = after + 1 + size;
+  }
+  return texts;
 }
 
 }  // namespace cohort::internal

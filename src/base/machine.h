@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
+#include <random>
 
 namespace cohort::internal {
 
@@ -18,6 +20,21 @@ inline std::shared_ptr<std::byte> allocate_aligned(size_t size) {
       static_cast<std::byte*>(::operator new(std::max<size_t>(size, 1), kAlignment, std::nothrow));
   if (memory == nullptr) return nullptr;
   return {memory, [](std::byte* from) { ::operator delete(from, kAlignment); }};
+}
+
+#if defined(__x86_64__)
+// Whether this machine can run functions with [[gnu::target("avx2")]]. Libraries are built for any
+// x86-64 machine, so the program asks when it runs.
+inline bool has_avx2() {
+  static const bool found = __builtin_cpu_supports("avx2") != 0;
+  return found;
+}
+#endif
+
+// 64 bits of the system's random source, for seeds, identities and names that must not repeat.
+inline uint64_t random_number() {
+  std::random_device source;
+  return (uint64_t{source()} << 32) | source();
 }
 
 }  // namespace cohort::internal

@@ -1,4 +1,4 @@
-#include "base/joined_texts.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 #include "cohort/error.h"
 #include "cohort/server.h"
 #include "launch/run_layout.h"
+#include "rpc/certificates.h"
 #include "rpc/task_status.h"
 
 namespace cohort::cli {
@@ -24,9 +25,11 @@ struct AskedTask {
   double clock_difference = 0;  // seconds that its clock is ahead
 };
 
-// Asks all tasks at the same time, each once, within the limit.
+// Asks all tasks, or those that have not answered the last time, at the same time, each once,
+// within the limit.
+enum class Asked { All, Silent };
 void ask_tasks(std::vector<AskedTask>& tasks, const Credentials& credentials,
-               std::chrono::milliseconds limit);
+               std::chrono::milliseconds limit, Asked which = Asked::All);
 
 // Writes the tasks of a run, and how to ask them, to the directory of the run.
 void write_run_file(const std::string& run_directory, const RunLayout& layout,
@@ -54,5 +57,28 @@ struct KnownTasks {
 std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
                                    const std::string& credentials);
 std::vector<AskedTask> tasks_of(const ClusterSpec& cluster);
+
+// Makes a directory for the files of one run, which only this user may open:
+// <temporary directory>/cohort-<user>/<time>-<process>. The logs stay in it when the run is over.
+// Throws PermissionDenied if another user owns the directory above it. Removes the directories of
+// runs that ended more than a week ago.
+std::string make_run_directory();
+
+// Issues certificates for the tasks of a run, in directories for COHORT_CREDENTIALS.
+class RunSecrets {
+ public:
+  // Makes the directory.
+  RunSecrets(const internal::RunAuthority& authority, std::string directory);
+
+  // Writes a new certificate and returns its directory.
+  std::string for_task(const TaskId& task) const;
+  std::string for_client() const;
+
+ private:
+  std::string issue(const std::string& name, const std::string& label) const;
+
+  const internal::RunAuthority& authority_;
+  const std::string directory_;
+};
 
 }  // namespace cohort::cli
