@@ -8,7 +8,7 @@
 #include "cohort/sharded_variable.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort {
 namespace internal {

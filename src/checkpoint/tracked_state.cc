@@ -2,12 +2,12 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/metrics.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "optim/optimizer.h"
 #include "optim/update_path.h"
-#include "topology/text.h"
 
 namespace cohort {
 namespace internal {

@@ -6,8 +6,8 @@
 #include <climits>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "rpc/make_endpoint.h"
 
 namespace cohort::internal {

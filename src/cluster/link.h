@@ -13,7 +13,6 @@
 #include "cluster/protocol.h"
 #include "cohort/credentials.h"
 #include "transport/connection.h"
-#include "transport/endpoint.h"
 
 namespace cohort::internal {
 

@@ -2,9 +2,7 @@
 
 #include "base/machine.h"
 #include "base/raise.h"
-#include "base/random_number.h"
 #include "cluster/task_directory.h"
-#include "cluster/task_names.h"
 #include "runtime/thread_pool.h"
 
 namespace cohort::internal {

@@ -8,9 +8,8 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/raise.h"
-#include "base/system_error.h"
-#include "collectives/shared_engine.h"
 #include "collectives/algorithms.h"
+#include "collectives/shared_engine.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {

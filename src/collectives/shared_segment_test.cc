@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+
 #include "collectives/shared_engine.h"
 #include "support/expect_error.h"
 

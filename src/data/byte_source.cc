@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "base/file_descriptor.h"
-#include "base/system_error.h"
 #include "base/raise.h"
 
 namespace cohort::data::internal {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "tensor/memory.h"
 
 namespace cohort::data::internal {

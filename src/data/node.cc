@@ -4,7 +4,7 @@
 #include <limits>
 #include <unordered_set>
 
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort::data::internal {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/system_error.h"
+#include "base/raise.h"
 #include "data/rows.h"
 
 namespace cohort::data::internal {

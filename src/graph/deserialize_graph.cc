@@ -8,7 +8,7 @@
 #include "graph/serialize_graph.h"
 #include "graph/wire_format.h"
 #include "ops/all_ops.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort {
 namespace internal {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 
-#include "base/exceptions.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "graph/function_graph.h"

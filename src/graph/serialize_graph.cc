@@ -11,7 +11,7 @@
 #include "base/raise.h"
 #include "graph/graph_impl.h"
 #include "graph/wire_format.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {

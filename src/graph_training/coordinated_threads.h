@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "base/exceptions.h"
 #include "base/raise.h"
 #include "cohort/threads.h"
 

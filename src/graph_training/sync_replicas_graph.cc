@@ -14,7 +14,7 @@
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"
 #include "ops/fifo_queue.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "variables/graph_variable.h"
 
 namespace cohort::internal {

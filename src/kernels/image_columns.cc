@@ -4,7 +4,7 @@
 #include "kernels/image_columns.h"
 
 #include <dlfcn.h>
-#include "base/instruction_set.h"
+
 #include "base/machine.h"
 
 namespace cohort::internal {

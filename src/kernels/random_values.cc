@@ -12,7 +12,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/instruction_set.h"
+#include "base/machine.h"
 
 namespace cohort::internal {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "topology/text.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {

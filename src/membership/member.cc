@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "topology/address.h"
-#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
-#include "topology/text.h"
+#include "base/text.h"
 #include "transport/in_process.h"
 
 namespace cohort::internal {

@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/indexed_slices.h"
+#include "ops/variable_ops.h"
 #include "optim/optimizer.h"
 
 namespace cohort::optim {

@@ -18,7 +18,6 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/system_error.h"
 #include "transport/message_codec.h"
 
 namespace cohort::internal {

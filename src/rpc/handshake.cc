@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/text.h"
 #include "cohort/rpc.pb.h"
-#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {

@@ -18,7 +18,6 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/system_error.h"
 #include "cohort/events.pb.h"
 #include "cohort/ops.h"
 #include "cohort/readers.h"

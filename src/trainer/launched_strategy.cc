@@ -9,9 +9,6 @@
 #include "cohort/scheduler_resolvers.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/strategies/worker_strategies.h"
-#include "topology/strategy_choice.h"
-#include "distribute/strategies/remote_workers.h"
-#include "distribute/strategies/strategy_devices.h"
 #include "topology/resolver_parts.h"
 
 namespace cohort {

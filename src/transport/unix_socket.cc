@@ -9,9 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/machine.h"
 #include "base/raise.h"
-#include "base/random_number.h"
-#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <cctype>
 
-#include "base/exceptions.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/device.h"

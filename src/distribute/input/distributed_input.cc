@@ -6,11 +6,6 @@
 #include "cohort/strategy.h"
 #include "data/auto_shard.h"
 #include "data/element_access.h"
-#include "distribute/input/input_walks.h"
-#include "distribute/strategies/default_strategy.h"
-#include "distribute/strategies/remote_workers.h"
-#include "data/element_spec.h"
-#include "data/replica_input.h"
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/worker_strategies.h"
 

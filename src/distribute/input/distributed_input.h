@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cohort/distributed_dataset.h"
+#include "data/auto_shard.h"
 #include "data/common_description.h"
 #include "data/node.h"
-#include "data/replica_input.h"
 #include "tensor/devices.h"
 
 namespace cohort {

@@ -12,10 +12,9 @@
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/reduce/reduce_tensors.h"
+#include "distribute/variables/distributed_variable.h"
 #include "ops/collective_ports.h"
 #include "ops/dispatch.h"
-#include "distribute/variables/distributed_variable.h"
-#include "ops/replica_collectives.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {

@@ -8,9 +8,7 @@
 #include "base/activity.h"
 #include "cohort/collective.h"
 #include "cohort/cross_device_ops.h"
-#include "distribute/reduce/straggler_detection.h"
 #include "ops/collective_ports.h"
-#include "ops/worker_collectives_interface.h"
 
 namespace cohort::internal {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "cohort/cohort.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "rpc/certificates.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "cohort/multi_worker.h"
-#include "collectives/worker_communicator.h"
-#include "distribute/reduce/replica_reductions.h"
 #include "collectives/access.h"
-#include "distribute/contexts/replica_call.h"
+#include "distribute/reduce/replica_reductions.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/mirrored_strategy.h"
-#include "membership/member.h"
 #include "distribute/strategies/worker_strategies.h"
-#include "membership/worker_list.h"
+#include "membership/member.h"
 
 namespace cohort::internal {
 

@@ -9,7 +9,7 @@
 #include "base/raise.h"
 #include "cohort/error.h"
 #include "tensor/devices.h"
-#include "topology/launcher.h"
+#include "topology/resolver_parts.h"
 
 namespace cohort::internal {
 namespace {

@@ -18,7 +18,6 @@
 #include <sstream>
 
 #include "base/host_identity.h"
-#include "base/joined_texts.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/text.h"
