@@ -81,8 +81,8 @@ class FieldTexts : public Fields {
     add(name, ElementSpec(value).to_string());
     for (const Tensor& tensor : tensors_of(value)) {
       if (!is_numeric(tensor.dtype())) continue;
-      const bool few = tensor.size() <= kFew;
-      text += few ? " " + tensor.to_string()
+      text += tensor.size() <= kFew
+                  ? fmt::format(" {}", tensor.to_string())
                   : fmt::format(" of checksum {:08x}", crc32c(as_text(raw_bytes(tensor))));
     }
   }

@@ -108,7 +108,8 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
     return zipped;
   }
   static std::string describe(const std::vector<T>& values) {
-    std::string text = "[" + std::to_string(values.size()) + "]";
+    std::string text(1, '[');
+    text.append(std::to_string(values.size())).append(1, ']');
     for (const T& value : values) text += describe_structure(value);
     return text;
   }
