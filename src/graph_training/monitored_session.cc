@@ -11,6 +11,12 @@
 
 namespace cohort {
 namespace internal {
+
+struct HookedRun {
+  std::vector<Tensor> results;  // of the caller's fetches
+  bool stop_requested = false;
+};
+
 namespace {
 
 MonitoredSessionOptions checked(MonitoredSessionOptions options) {
@@ -43,11 +49,6 @@ std::vector<Tensor> part(const std::vector<Tensor>& values, size_t first, size_t
   const auto begin = values.begin() + static_cast<ptrdiff_t>(first);
   return {begin, begin + static_cast<ptrdiff_t>(count)};
 }
-
-struct HookedRun {
-  std::vector<Tensor> results;  // of the caller's fetches
-  bool stop_requested = false;
-};
 
 // Asks the hooks what they want, runs once with all of it, and gives each hook its values.
 HookedRun run_with_hooks(Session& session, const Hooks& hooks, const std::vector<Tensor>& fetches,
