@@ -110,9 +110,8 @@ void add_part(const char* part, TimelineTime began, TimelineTime ended) {
   add_to_timeline(timeline_row(), part, part, began, ended);
 }
 
-void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
-  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
-                  began, ended);
+void add_step(int row, int64_t number, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(row, "step", number < 0 ? "step" : fmt::format("step {}", number), began, ended);
 }
 
 }  // namespace
@@ -144,7 +143,7 @@ void TimelineSpan::begin(const char* category, std::string_view name) {
 }
 
 void TimelineSpan::end() {
-  add_to_timeline(timeline_row(), category_, std::move(name_), began_,
+  add_to_timeline(row_ ? *row_ : timeline_row(), category_, std::move(name_), began_,
                   std::chrono::steady_clock::now());
 }
 
@@ -154,7 +153,7 @@ void StepSpan::begin() {
 }
 
 void StepSpan::end() {
-  add_step(thread_step.number, thread_step.began, std::chrono::steady_clock::now());
+  add_step(timeline_row(), thread_step.number, thread_step.began, std::chrono::steady_clock::now());
   thread_step = *outer_;
 }
 
@@ -190,14 +189,18 @@ void OptimizerSpan::end() {
     return;
   }
   const ThreadStep made = std::exchange(thread_step, {});
-  if (made.began != TimelineTime()) add_step(made.number, made.began, now);
+  if (made.began != TimelineTime()) add_step(timeline_row(), made.number, made.began, now);
 }
 
-void add_traced_step(int64_t number, TimelineTime began, TimelineTime ended) {
+int traced_step_row(const std::string& device) {
+  return thread_step.is_open ? timeline_row() : timeline_row(device);
+}
+
+void add_traced_step(int row, int64_t number, TimelineTime began, TimelineTime ended) {
   if (thread_step.is_open) {
     thread_step.number = number;
   } else {
-    add_step(number, began, ended);
+    add_step(row, number, began, ended);
   }
 }
 

@@ -32,10 +32,11 @@ int timeline_row();
 void add_to_timeline(int row, const char* category, std::string name, TimelineTime begin,
                      TimelineTime end);
 
-// An event that lasts as long as the object lives, in the row of its thread.
+// An event that lasts as long as the object lives, in the given row or that of its thread.
 class [[nodiscard]] TimelineSpan {
  public:
-  TimelineSpan(const char* category, std::string_view name) {
+  TimelineSpan(const char* category, std::string_view name, std::optional<int> row = {})
+      : row_(row) {
     if (timeline_is_on()) begin(category, name);
   }
   ~TimelineSpan() {
@@ -48,6 +49,7 @@ class [[nodiscard]] TimelineSpan {
   void begin(const char* category, std::string_view name);
   void end();
 
+  const std::optional<int> row_;
   const char* category_ = nullptr;  // null: the event is not kept
   std::string name_;
   TimelineTime began_;
@@ -108,7 +110,11 @@ class [[nodiscard]] OptimizerSpan {
   TimelineTime began_;
 };
 
+// The row of a traced step. Inside a StepSpan it is the row of the thread. Otherwise it is the row
+// of the device: any thread may run a part of the step, and one thread the parts of several
+// devices.
+int traced_step_row(const std::string& device);
 // Adds a traced step that ended on this thread.
-void add_traced_step(int64_t number, TimelineTime began, TimelineTime ended);
+void add_traced_step(int row, int64_t number, TimelineTime began, TimelineTime ended);
 
 }  // namespace cohort::internal

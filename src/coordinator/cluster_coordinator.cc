@@ -17,7 +17,7 @@ namespace cohort {
 namespace internal {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kShutdownLimit{5000};
 
@@ -213,16 +213,16 @@ void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_toke
 bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_token& stop) {
   if (channel.is_open()) return true;
   const Status status = capture_status([&] { channel.open(); });
-  Clock::time_point since;
+  steady_clock::time_point since;
   {
     const std::lock_guard lock(mutex_);
     if (status.ok()) {
       lost_since_.erase(channel.worker());
       return true;
     }
-    since = lost_since_.try_emplace(channel.worker(), Clock::now()).first->second;
+    since = lost_since_.try_emplace(channel.worker(), steady_clock::now()).first->second;
   }
-  if (Clock::now() - since > options_.worker_recovery_timeout) {
+  if (steady_clock::now() - since > options_.worker_recovery_timeout) {
     queue_.report(
         {.code = Code::Unavailable,
          .message = fmt::format("[Coordinator] worker {} at {} is away for more than {} "
@@ -236,7 +236,7 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
 }
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
-  const Attempt attempt{.generation = channel.generation(), .begun = Clock::now()};
+  const Attempt attempt{.generation = channel.generation(), .begun = steady_clock::now()};
   Results results;
   const int64_t call = closure->number;
   Status status = capture_status([&] {

@@ -31,7 +31,7 @@ int from_environment(const char* name, int otherwise) {
 
 bool is_lost_peer(Code code) { return code == Code::Unavailable || code == Code::Aborted; }
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 using Condition = ParameterServers::Condition;
 
 bool is_away(Condition condition) {
@@ -104,7 +104,7 @@ bool FailureClassifier::is_lost(const std::string& ps, Time begun, Time now) {
 
 void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
   while (true) {
-    const auto begun = Clock::now();
+    const auto begun = steady_clock::now();
     const int64_t before = number_;
     const Status status = capture_status([&] { update(updates, number); });
     if (status.ok()) return;
@@ -175,7 +175,7 @@ void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const Closu
 
 void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) {
   const std::lock_guard one_at_a_time(recovering_);
-  const auto deadline = Clock::now() + options_.ps_recovery_timeout;
+  const auto deadline = steady_clock::now() + options_.ps_recovery_timeout;
   Condition condition = {};
   const auto is_decided = [&] {
     condition = extended_.servers().examine(ps);
@@ -183,12 +183,12 @@ void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) 
   };
   (void)poll_until(deadline, is_decided, PollPolicy::every(kRetryPause));
   if (condition == Condition::Sound) return;  // another thread restored it, or the network failed
-  const auto now = Clock::now();
+  const auto now = steady_clock::now();
   if (is_away(condition) || restores_.note(now, now) > options_.restore_limit) {
     throw Error(lost_server(ps, why));
   }
   restore(ps);
-  restores_.extend(Clock::now());
+  restores_.extend(steady_clock::now());
 }
 
 void ClusterCoordinatorState::restore(const std::string& ps) {

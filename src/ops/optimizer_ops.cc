@@ -15,6 +15,7 @@
 #include "ops/kernel.h"
 #include "ops/table_rows.h"
 #include "ops/variable_ops.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 namespace {
@@ -34,7 +35,9 @@ class OptimizerUpdate {
   void run() {
     // Outside a graph the whole update is one span.
     std::optional<TimelineSpan> span;
-    if (k_.run != nullptr) span.emplace("optimizer", "optimizer");
+    if (k_.run != nullptr && timeline_is_on()) {
+      span.emplace("optimizer", "optimizer", traced_step_row(current_device().full_name));
+    }
     check_distinct();
     lock_and_update(0);
     k_.outputs[0] = cell(0).read();

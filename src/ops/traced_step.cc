@@ -19,12 +19,13 @@ void add_part(const Kernel& k, TimelineTime now) {
   const auto began = k.inputs[0].to<int64_t>();
   if (began == 0 || !timeline_is_on()) return;
   const std::string& part = k.attrs.get<std::string>("part");
+  const int row = traced_step_row(current_device().full_name);
   if (part == "forward") {
-    add_to_timeline(timeline_row(), "forward", part, time_of(began), now);
+    add_to_timeline(row, "forward", part, time_of(began), now);
   } else if (part == "backward") {
-    add_to_timeline(timeline_row(), "backward", part, time_of(began), now);
+    add_to_timeline(row, "backward", part, time_of(began), now);
   } else {
-    add_traced_step(k.inputs[1].to<int64_t>(), time_of(began), now);
+    add_traced_step(row, k.inputs[1].to<int64_t>(), time_of(began), now);
   }
 }
 
