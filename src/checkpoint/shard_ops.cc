@@ -17,7 +17,11 @@
 namespace cohort::internal {
 namespace {
 
-constexpr std::string_view kFiles = "it is about files";
+constexpr OpDef file_op(OpDef op) {
+  op.no_gradient_because = "it is about files";
+  op.traits = Trait::HasEffect | Trait::HostOnly;
+  return op;
+}
 constexpr DTypeSet kInt64Type{1u << static_cast<int>(kInt64)};
 
 // Tensors that were taken for a save and are not on the disk yet.
@@ -187,14 +191,13 @@ extern constexpr OpDef kHoldTensors{
       return {{kInt64, Shape{}}};
     },
     .compute = compute_hold,
-    .gradient = nullptr,
     .no_gradient_because = "it keeps values for a checkpoint",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 // Writes the tensors that are held under `slot` to a file. Inputs: its path, and a key for each
 // tensor. Returns a shard_report(). Must be placed with the node that holds the tensors.
-extern constexpr OpDef kWriteShard{
+extern constexpr OpDef kWriteShard = file_op({
     .name = "WriteShard",
     .inputs = 2,
     .dtypes = kStringType,
@@ -205,14 +208,11 @@ extern constexpr OpDef kWriteShard{
       return {{kString, Shape{}}};
     },
     .compute = compute_write,
-    .gradient = nullptr,
-    .no_gradient_because = kFiles,
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+});
 
 // Returns bytes of a file as uint8. Inputs: its path, and an int64 request: the file's size, the
 // checksum of its header, where the bytes begin, and how many there are.
-extern constexpr OpDef kReadShard{
+extern constexpr OpDef kReadShard = file_op({
     .name = "ReadShard",
     .inputs = 2,
     .dtypes = kStringType | kInt64Type,
@@ -222,29 +222,23 @@ extern constexpr OpDef kReadShard{
       return {{kUInt8, Shape{-1}}};
     },
     .compute = compute_read,
-    .gradient = nullptr,
-    .no_gradient_because = kFiles,
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+});
 
 // Returns tensors of a file, as `components` says, whose shapes are fully known. Inputs: the file's
 // path, and an int64 request: the file's size, the checksum of its header, and for each tensor
 // where its bytes begin, how many they are and their checksum. Throws DataLoss where a checksum
 // differs.
-extern constexpr OpDef kLoadShard{
+extern constexpr OpDef kLoadShard = file_op({
     .name = "LoadShard",
     .inputs = 2,
     .dtypes = kStringType | kInt64Type,
     .attrs = {{"components", AttrKind::Ints}},
     .infer = infer_load,
     .compute = compute_load,
-    .gradient = nullptr,
-    .no_gradient_because = kFiles,
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+});
 
 // Deletes the files that exist; returns how many did, an int64.
-extern constexpr OpDef kRemoveShards{
+extern constexpr OpDef kRemoveShards = file_op({
     .name = "RemoveShards",
     .inputs = 1,
     .dtypes = kStringType,
@@ -253,9 +247,6 @@ extern constexpr OpDef kRemoveShards{
       return {{kInt64, Shape{}}};
     },
     .compute = compute_remove,
-    .gradient = nullptr,
-    .no_gradient_because = kFiles,
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+});
 
 }  // namespace cohort::internal

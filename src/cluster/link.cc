@@ -3,22 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <climits>
-
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/raise.h"
 #include "rpc/make_endpoint.h"
 
 namespace cohort::internal {
-namespace {
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "?";
-}
-
-}  // namespace
 
 std::unique_ptr<Endpoint> make_client_endpoint(const Credentials& credentials) {
   return make_endpoint({.self = {.name = fmt::format("client {} on {}", getpid(), host_name()),

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <future>
-#include <mutex>
-#include <optional>
 
 #include "cohort/cohort.h"
 #include "coordinator/remote_variables.h"
@@ -81,8 +79,8 @@ class SilentListener {
   const int socket_;
 };
 
-// Callers that wait for a silent server wait at the same time and do not hold up others. When the
-// first gives up, nobody listens any more: who began to wait only then would be refused.
+// Callers that wait for a silent server wait at the same time and do not hold up others.
+// One after the other they would take 12 s.
 TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   test::LocalCluster cluster(1, 0);
   const auto servers = std::make_shared<internal::ParameterServers>(
@@ -93,15 +91,12 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   const int port = internal::parse_address(cluster.spec().task_address("ps", 0)).port;
   cluster.stop("ps", 0);
   EXPECT_ERROR(Code::Unavailable, kLost, variable->read());
-  std::optional<SilentListener> silent(port);
-  std::once_flag first;
+  const SilentListener silent(port);
+  const auto start = std::chrono::steady_clock::now();
   std::vector<std::future<Status>> calls;
   for (int i = 0; i < 4; ++i) {
-    calls.push_back(std::async(std::launch::async, [&] {
-      const Status status = error_of([&] { (void)variable->read(); });
-      std::call_once(first, [&] { silent.reset(); });
-      return status;
-    }));
+    calls.push_back(
+        std::async(std::launch::async, [&] { return error_of([&] { (void)variable->read(); }); }));
   }
   servers->close_sessions();
   for (auto& call : calls) {
@@ -111,11 +106,8 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
     const Status status = call.get();
     EXPECT_EQ(status.code, Code::Unavailable) << status.to_string();
     EXPECT_NE(status.message.find(kLost), std::string::npos) << status.message;
-    const std::string why = status.root().message;
-    EXPECT_TRUE(why.find("did not answer in time") != std::string::npos ||
-                why.find("was not found within 3000 ms") != std::string::npos)
-        << status;
   }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 // The error is the same whether the server has the plan or has to make it first.

@@ -344,7 +344,6 @@ extern constexpr OpDef kIteratorHandle{
               {"shared_name", AttrKind::Text}},
     .infer = data::internal::infer_handle,
     .compute = data::internal::compute_handle,
-    .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };

@@ -23,6 +23,7 @@ constexpr int kMaxNodes = 4096;  // opening a dataset recurses over them
 using Make = std::shared_ptr<Node> (*)();
 constexpr std::pair<std::string_view, Make> kKinds[] = {
 #define COHORT_NODE(name, make) {name, &make},
+#include "data/node_kinds.inc"
 #undef COHORT_NODE
 };
 

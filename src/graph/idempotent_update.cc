@@ -193,7 +193,6 @@ extern constexpr OpDef kOnce{
               {"container", AttrKind::Text}},
     .infer = infer_once,
     .compute = update_once,
-    .gradient = nullptr,
     .no_gradient_because = "it changes state",
     .traits = Trait::HasEffect,
 };

@@ -22,7 +22,6 @@ extern constexpr OpDef kSend{
     .infer = [](const OpInputs&) -> Specs { return {}; },
     .compute =
         [](Kernel&) { raise(Code::FailedPrecondition, "[Send] needs a graph that was cut"); },
-    .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::HasEffect,
 };
@@ -41,7 +40,6 @@ extern constexpr OpDef kRecv{
     },
     .compute =
         [](Kernel&) { raise(Code::FailedPrecondition, "[Recv] needs a graph that was cut"); },
-    .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::Source,
 };

@@ -30,7 +30,6 @@ extern constexpr OpDef kPlaceholder{
     .attrs = kDeclaredAttrs,
     .infer = infer_declared,
     .compute = [](Kernel&) { raise(Code::InvalidArgument, "[Placeholder] no value was fed"); },
-    .gradient = nullptr,
     .no_gradient_because = kNoInputs,
     .traits = Trait::Source | Trait::Placeholder,
 };
@@ -59,7 +58,6 @@ extern constexpr OpDef kConst{
       return {{value.dtype(), value.shape()}};
     },
     .compute = [](Kernel& k) { k.outputs[0] = k.attrs.get<Tensor>("value"); },
-    .gradient = nullptr,
     .no_gradient_because = kNoInputs,
 };
 
@@ -71,7 +69,6 @@ extern constexpr OpDef kArgument{
     .attrs = kDeclaredAttrs,
     .infer = infer_declared,
     .compute = [](Kernel&) { raise(Code::Internal, "[Argument] the function was not called"); },
-    .gradient = nullptr,
     .no_gradient_because = kNoInputs,
     .traits = Trait::Source,
 };

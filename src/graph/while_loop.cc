@@ -188,7 +188,6 @@ extern constexpr OpDef kWhileGrad{
       return specs_of_gradients(LoopInputs(inputs.attrs, inputs.tensors));
     },
     .compute = run_backwards,
-    .gradient = nullptr,
     .no_gradient_because = "second derivatives of loops are not kept",
     .traits = Trait::ReadsState,
 };

@@ -73,7 +73,6 @@ extern constexpr OpDef kKeepResults{
           if (numbers[0] >= 0) kept->keep(numbers[0], {results.begin(), results.end()});
           k.outputs[0] = zeros({0}, kBool);
         },
-    .gradient = nullptr,
     .no_gradient_because = "it changes state",
     .traits = Trait::HasEffect,
 };
@@ -97,7 +96,6 @@ extern constexpr OpDef kKeptResult{
               kept_by(k, "KeptResult")
                   ->find(k.inputs[0].to<int64_t>(), static_cast<size_t>(k.attrs.integer("output")));
         },
-    .gradient = nullptr,
     .no_gradient_because = "it reads state",
     .traits = Trait::HasEffect,
 };
@@ -124,7 +122,6 @@ extern constexpr OpDef kForgetState{
           }
           k.outputs[0] = zeros({0}, kBool);
         },
-    .gradient = nullptr,
     .no_gradient_because = "it changes state",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };

@@ -163,10 +163,6 @@ double tail(double p) {
 
 }  // namespace
 
-double normal_quantile(double p) {
-  return std::fabs(p - 0.5) <= kCentre ? centre(p - 0.5) : tail(p);
-}
-
 // First the centre's formula for all, which the compiler vectorises, then the tails.
 void normal_quantiles(double* p, int64_t count) {
   constexpr int64_t kStretch = 64;

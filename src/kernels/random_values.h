@@ -66,10 +66,8 @@ constexpr uint64_t philox_half(const PhiloxBlock& block, int half) {
 // Blocks `first`, `first` + 1, ... of the sequence Draw, four words each: many at once, and fast.
 void philox_words(uint64_t key, uint64_t first, int64_t blocks, uint32_t* words);
 
-// The x below which a standard normal variable lies with probability p, 0 < p < 1. Exact to about
-// 1e-16 of its size.
-double normal_quantile(double p);
-// Replaces each p by that, to the same bits, and faster.
+// Replaces each p, 0 < p < 1, by the x below which a standard normal variable lies with probability
+// p. Exact to about 1e-16 of its size.
 void normal_quantiles(double* p, int64_t count);
 
 // Arrays of random numbers. Element i of an array depends on the key and on i only, so that threads

@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/events.pb.h"
@@ -31,11 +31,6 @@ constexpr int kStart = 1;  // SessionLog.SessionStatus.START
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  std::array<char, 256> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 // A name that no other writer has: TensorBoard reads the files of one directory together.

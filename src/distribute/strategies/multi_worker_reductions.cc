@@ -226,14 +226,9 @@ std::vector<Gradient> MultiWorkerExtended::add_up(
 // ---- What workers tell each other
 
 InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
-  if (is_alone()) return here;
-  const CollectivePurpose purpose("input totals");
-  const MeetingClock::Scope meeting(*meetings_);
-  const Tensor own = Tensor::from(std::vector{here.replicas_with_data, here.samples,
-                                              here.failed_workers, here.undescribed_workers});
-  const Tensor all = group().communicator().all_reduce(own, ReduceOp::Sum,
-                                                       collective_options(options_.communication));
-  const std::vector<int64_t> sums = all.to_vector<int64_t>();
+  const std::vector<int64_t> sums = sum_numbers(
+      {here.replicas_with_data, here.samples, here.failed_workers, here.undescribed_workers},
+      "input totals");
   return {.replicas_with_data = sums[0],
           .samples = sums[1],
           .failed_workers = sums[2],
