@@ -100,6 +100,18 @@ TEST(Scopes, EndInReverseOrder) {
   EXPECT_EQ(graph.tensor("x").dtype(), kFloat32);
 }
 
+TEST(Graphs, FindATensorByItsWholeNameOnly) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {4}, "x");
+  const std::vector<Tensor> halves = split(x, 2);
+  EXPECT_EQ(graph.tensor("Split:1").shape(), Shape{2});
+  // The last one does not fit into the number of an output.
+  for (const char* const name : {"y", "x:1", "x:", "x:-1", "x:0 ", "Split:2", "x:99999999999"}) {
+    EXPECT_ERROR(Code::NotFound, std::string("no tensor '") + name + "'", graph.tensor(name));
+  }
+}
+
 TEST(Scopes, AGraphThatEndsTooEarlyStaysOpen) {
   Graph a;
   Graph b;

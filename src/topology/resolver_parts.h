@@ -10,9 +10,8 @@
 
 namespace cohort::internal {
 
-// What the resolvers read and share: hostfiles, Slurm's lists, pages of clouds, TF_CONFIG, ports,
-// GPUs,
-// and the strategy that a program is started with.
+// What the resolvers read and share: ports, hostfiles, lists of Slurm, pages of clouds, TF_CONFIG,
+// GPUs, and the strategy that a program is started with.
 
 // The first port of a job: `given`, or a port that all processes compute from the name of the job,
 // so that two jobs most likely get different ports. It lies below the ports that the system hands
