@@ -81,10 +81,10 @@ template <typename T>
 bool is_value(const AttrValue& value) {
   return std::holds_alternative<T>(value);
 }
-template <size_t kLeast, size_t kMost>
+template <size_t kMin, size_t kMax>
 bool is_list(const AttrValue& value) {
   const auto* list = std::get_if<std::vector<int64_t>>(&value);
-  return list != nullptr && list->size() >= kLeast && list->size() <= kMost;
+  return list != nullptr && list->size() >= kMin && list->size() <= kMax;
 }
 
 // What an attribute of each kind holds, in the order of AttrKind.
