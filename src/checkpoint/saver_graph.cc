@@ -1,6 +1,5 @@
 #include "checkpoint/saver_graph.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/raise.h"

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/raise.h"
 #include "cluster/task_directory.h"

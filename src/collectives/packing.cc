@@ -18,8 +18,7 @@ std::vector<int64_t> equal_packs(int64_t total, int packs) {
 }
 
 std::vector<std::vector<size_t>> packs_by_bytes(std::span<const int64_t> bytes, int64_t limit) {
-  const bool known =
-      std::all_of(bytes.begin(), bytes.end(), [](int64_t size) { return size >= 0; });
+  const bool known = std::ranges::all_of(bytes, [](int64_t size) { return size >= 0; });
   const bool one_pack = limit == 0 || !known;
   std::vector<std::vector<size_t>> packs;
   int64_t filled = 0;
@@ -30,15 +29,6 @@ std::vector<std::vector<size_t>> packs_by_bytes(std::span<const int64_t> bytes, 
     }
     packs.back().push_back(i);
     filled += bytes[i];
-  }
-  return packs;
-}
-
-std::vector<std::vector<size_t>> packs_from_last(std::span<const int64_t> bytes, int64_t limit) {
-  const std::vector<int64_t> reversed(bytes.rbegin(), bytes.rend());
-  std::vector<std::vector<size_t>> packs = packs_by_bytes(reversed, limit);
-  for (std::vector<size_t>& pack : packs) {
-    for (size_t& position : pack) position = bytes.size() - 1 - position;
   }
   return packs;
 }

@@ -20,9 +20,6 @@ std::vector<int64_t> equal_packs(int64_t total, int packs);
 // unknown (negative).
 std::vector<std::vector<size_t>> packs_by_bytes(std::span<const int64_t> bytes, int64_t limit);
 
-// The same from the last tensor to the first: gradients are ready in that order.
-std::vector<std::vector<size_t>> packs_from_last(std::span<const int64_t> bytes, int64_t limit);
-
 // The memory of a Pack: this member's and, where it is shared, that of the other members.
 class PackMemory {
  public:

@@ -51,17 +51,7 @@ TEST(PacksByBytes, AreOneWhenASizeIsUnknown) {
   EXPECT_EQ(by_bytes({400, -1, 400}, 8), (Packs{{400, -1, 400}}));
 }
 
-TEST(PacksByBytes, OfNothingAreNone) {
-  EXPECT_TRUE(packs_by_bytes({}, 80).empty());
-  EXPECT_TRUE(packs_from_last({}, 80).empty());
-}
-
-TEST(PacksFromLast, BeginWithTheLastTensorAndNameOriginalPositions) {
-  const Sizes sizes{10, 40, 40, 40, 40};
-  const auto packs = packs_from_last(sizes, 80);
-  EXPECT_EQ(packs, (std::vector<std::vector<size_t>>{{4, 3, 2}, {1, 0}}));
-  EXPECT_EQ(sizes_in(packs, sizes), (Packs{{40, 40, 40}, {40, 10}}));
-}
+TEST(PacksByBytes, OfNothingAreNone) { EXPECT_TRUE(packs_by_bytes({}, 80).empty()); }
 
 RC_GTEST_PROP(EqualPacks, AddUpToTheTotal, ()) {
   const auto total = *rc::gen::inRange<int64_t>(0, 100000);

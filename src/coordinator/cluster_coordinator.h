@@ -8,7 +8,7 @@
 #include "cohort/coordinator.h"
 #include "coordinator/closure_queue.h"
 #include "coordinator/coordinator_failures.h"
-#include "coordinator/parameter_server_extended.h"
+#include "coordinator/parameter_server_strategy.h"
 #include "coordinator/worker_channel.h"
 
 namespace cohort::internal {

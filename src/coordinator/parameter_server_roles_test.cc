@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/parameter_server_extended.h"
+#include "coordinator/parameter_server_strategy.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "coordinator/parameter_server_extended.h"
+#include "coordinator/parameter_server_strategy.h"
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/parameter_server_extended.h"
+#include "coordinator/parameter_server_strategy.h"
 #include "runtime/traces.h"
 #include "support/coordinated_cluster.h"
 #include "support/eventually.h"

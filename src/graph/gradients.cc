@@ -1,7 +1,5 @@
 #include "graph/gradients.h"
 
-#include <algorithm>
-
 #include "autodiff/backward.h"
 #include "base/raise.h"
 #include "cohort/graph.h"

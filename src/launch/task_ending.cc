@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>

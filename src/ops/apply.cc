@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <typeinfo>
 
 #include "base/raise.h"

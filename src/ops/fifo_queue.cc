@@ -1,7 +1,5 @@
 #include "ops/fifo_queue.h"
 
-#include <algorithm>
-
 #include "base/raise.h"
 #include "ops/kernel.h"
 

@@ -31,8 +31,4 @@ struct CallFailure {
 CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
                             bool with_certificates);
 
-// Why no process can listen there: "port 2222 is in use by process 4711 (trainer)", or what the
-// system says. For the text of an error.
-std::string why_not_listening(const std::string& host, int port);
-
 }  // namespace cohort::internal

@@ -10,6 +10,7 @@
 #include "rpc/grpc_connection.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
+#include "rpc/port_owner.h"
 #include "rpc/status_call.h"
 #include "topology/address.h"
 

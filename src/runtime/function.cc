@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/lru_cache.h"
 #include "base/raise.h"
-#include "base/recently_used.h"
 #include "graph/serialize_graph.h"
 #include "graph/tracing.h"
 #include "ops/dispatch.h"
@@ -198,7 +198,7 @@ class Traces {
   bool warned_ = false;  // guarded by making_
   mutable std::mutex mutex_;
   // By the key that was asked for; several keys may share a trace. Guarded by mutex_, as all below.
-  RecentlyUsed<std::string, std::shared_ptr<const Trace>> traces_;
+  LruCache<std::string, std::shared_ptr<const Trace>> traces_;
   std::vector<std::weak_ptr<const Trace>> relaxed_;
   bool untraceable_ = false;
 };
@@ -278,7 +278,7 @@ class TracedFunction {
 
   const std::string name_;
   mutable std::mutex mutex_;
-  RecentlyUsed<Kind, std::shared_ptr<Traces>> kinds_;  // guarded by mutex_, as the next
+  LruCache<Kind, std::shared_ptr<Traces>> kinds_;  // guarded by mutex_, as the next
   bool warned_ = false;
 };
 

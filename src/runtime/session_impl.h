@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/recently_used.h"
+#include "base/lru_cache.h"
 #include "cohort/session.h"
 #include "graph/graph_impl.h"
 #include "graph/run_request.h"
@@ -77,7 +77,7 @@ class SessionImpl {
 
   const std::shared_ptr<GraphImpl> graph_;
   std::mutex mutex_;
-  RecentlyUsed<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
+  LruCache<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
 // Throws InvalidArgument, naming the placeholder, when a placeholder is needed and not fed.

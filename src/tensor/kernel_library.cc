@@ -6,7 +6,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
 #include "base/log.h"

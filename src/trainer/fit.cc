@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/activity.h"

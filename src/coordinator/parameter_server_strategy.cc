@@ -1,4 +1,4 @@
-#include "coordinator/parameter_server_extended.h"
+#include "coordinator/parameter_server_strategy.h"
 
 #include <fmt/format.h>
 

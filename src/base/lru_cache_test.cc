@@ -1,4 +1,4 @@
-#include "base/recently_used.h"
+#include "base/lru_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace cohort::internal {
 namespace {
 
-using Numbers = RecentlyUsed<std::string, int>;
+using Numbers = LruCache<std::string, int>;
 
 std::string keys(const Numbers& numbers) {
   std::string all;
@@ -15,7 +15,7 @@ std::string keys(const Numbers& numbers) {
   return all;
 }
 
-TEST(RecentlyUsed, OrdersEntriesByTheirLastUse) {
+TEST(LruCache, OrdersEntriesByTheirLastUse) {
   Numbers numbers;
   EXPECT_EQ(numbers.find("a"), nullptr);
   EXPECT_EQ(numbers.put("a", 1), std::nullopt);
@@ -27,7 +27,7 @@ TEST(RecentlyUsed, OrdersEntriesByTheirLastUse) {
   EXPECT_EQ(numbers.oldest().value, 2);
 }
 
-TEST(RecentlyUsed, ReturnsTheValueThatIsReplaced) {
+TEST(LruCache, ReturnsTheValueThatIsReplaced) {
   Numbers numbers;
   numbers.put("a", 1);
   numbers.put("b", 2);
@@ -36,7 +36,7 @@ TEST(RecentlyUsed, ReturnsTheValueThatIsReplaced) {
   EXPECT_EQ(*numbers.find("a"), 3);
 }
 
-TEST(RecentlyUsed, DropsTheOldestFirst) {
+TEST(LruCache, DropsTheOldestFirst) {
   Numbers numbers;
   numbers.put("a", 1);
   numbers.put("b", 2);
@@ -46,7 +46,7 @@ TEST(RecentlyUsed, DropsTheOldestFirst) {
   EXPECT_EQ(numbers.drop_oldest(), std::nullopt);
 }
 
-TEST(RecentlyUsed, DropsWhatMeetsACondition) {
+TEST(LruCache, DropsWhatMeetsACondition) {
   Numbers numbers;
   for (const int number : {1, 2, 3, 4}) numbers.put(std::to_string(number), number);
   const auto is_even = [](int number) { return number % 2 == 0; };

@@ -12,7 +12,7 @@ namespace cohort::internal {
 // A map that knows the order in which its entries were last used. Not thread-safe. Functions that
 // remove entries return them, so that the caller can destroy them outside its locks.
 template <typename Key, typename Value>
-class RecentlyUsed {
+class LruCache {
  public:
   struct Entry {
     Key key;
