@@ -9,9 +9,6 @@ namespace {
 
 // How long it may take to open a connection for a message.
 constexpr std::chrono::seconds kConnectTime{30};
-// How long the first try of a member may take that waits for others to come. Each further try may
-// take twice as long; between the tries it looks whether the other member is lost.
-constexpr std::chrono::milliseconds kFirstTry{500};
 
 }  // namespace
 
@@ -121,7 +118,7 @@ std::shared_ptr<Connection> Links::connection(int member) {
 
 void Links::expect(int member, Deadline deadline) {
   if (existing(member)) return;
-  if (self() < member) return adopt(member, true, connect_until(member, deadline));
+  if (self() < member) return adopt(member, true, connect_to_wanted(member, deadline));
   std::unique_lock lock(mutex_);
   const Link& link = links_[static_cast<size_t>(member)];
   adopted_.wait_until(lock, deadline,
@@ -133,27 +130,18 @@ void Links::expect(int member, Deadline deadline) {
         describe(member));
 }
 
-std::shared_ptr<Connection> Links::connect_until(int member, Deadline deadline) {
-  for (auto time = kFirstTry;; time *= 2) {
-    const auto began = std::chrono::steady_clock::now();
-    const Deadline until = deadline - began < 2 * time ? deadline : began + time;
-    std::shared_ptr<Connection> made;
-    const Status status =
-        capture_status([&] { made = group_.connections->connect(member, until); });
-    if (made) return made;
-    throw_if_lost(member);
-    if (status.code != Code::Unavailable && status.code != Code::DeadlineExceeded) {
-      throw Error(status);
-    }
-    // What fails early would fail again.
-    const bool is_early = std::chrono::steady_clock::now() < began + time / 2;
-    if (!is_early && until != deadline) continue;
-    throw Error(
-        {.code = status.code,
-         .message = fmt::format("[Collective] rank {} ({}) cannot connect with {}", self(),
-                                group_.peers[static_cast<size_t>(self())].name, describe(member)),
-         .cause = std::make_shared<const Status>(status)});
-  }
+std::shared_ptr<Connection> Links::connect_to_wanted(int member, Deadline deadline) {
+  std::shared_ptr<Connection> made;
+  const Status status = capture_status([&] {
+    made = group_.connections->connect(member, deadline, [&] { return !has_lost(member); });
+  });
+  if (made) return made;
+  throw_if_lost(member);
+  throw Error(
+      {.code = status.code,
+       .message = fmt::format("[Collective] rank {} ({}) cannot connect with {}", self(),
+                              group_.peers[static_cast<size_t>(self())].name, describe(member)),
+       .cause = std::make_shared<const Status>(status)});
 }
 
 bool Links::has_lost(int member) const {

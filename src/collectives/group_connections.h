@@ -66,7 +66,8 @@ class Links : public std::enable_shared_from_this<Links> {
   void adopt(int member, bool opened_here, const std::shared_ptr<Connection>& connection);
   std::shared_ptr<Connection> existing(int member) const;
   std::shared_ptr<Connection> connection(int member);
-  std::shared_ptr<Connection> connect_until(int member, Deadline deadline);
+  // Gives up when the member is lost.
+  std::shared_ptr<Connection> connect_to_wanted(int member, Deadline deadline);
   void throw_if_lost(int member) const;
   std::string describe(int member) const;  // its rank, name and address
   void received(int from, Message message);

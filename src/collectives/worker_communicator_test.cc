@@ -11,7 +11,6 @@
 namespace cohort::internal {
 namespace {
 
-using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 // Between the forming of a group and its first meeting, members have no connections that could end.
@@ -22,27 +21,24 @@ TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstMeetingIsNamedSoon) {
       return WorkerList{.workers = {{"task 0", addresses[0]}, {"task 1", addresses[1]}},
                         .self = self};
     };
-    const Membership::Options start{.timeout = seconds(30)};
-    const auto began = steady_clock::now();
+    const Membership::Options start{.timeout = std::chrono::hours(1)};
     auto ended = std::async(std::launch::async, [&] { Membership(list(ends), start); });
     const Status status =
         capture_status([&] { WorkerCommunicator(list(1 - ends), {.start = start}); });
     ended.get();
-    EXPECT_LT(steady_clock::now() - began, seconds(15));  // of 30
     EXPECT_EQ(status.code, Code::Unavailable) << status.to_string();
     const std::string name = "rank " + std::to_string(ends) + " (task " + std::to_string(ends);
     EXPECT_NE(status.message.find(name), std::string::npos) << status.to_string();
   }
 }
 
-// A member that does not answer. Each try to connect lasts as long as it may.
+// A member that does not listen. It is tried again for as long as it is wanted.
 class Silence : public MemberConnections {
  public:
   void listen(Accept) override {}
-  std::shared_ptr<Connection> connect(int rank, Deadline deadline) override {
-    if (during_try) during_try();
-    std::promise<void> never;
-    never.get_future().wait_until(deadline);
+  std::shared_ptr<Connection> connect(int rank, Deadline deadline,
+                                      const std::function<bool()>& is_wanted) override {
+    while (is_wanted() && steady_clock::now() < deadline) during_try();
     raise(Code::Unavailable, "[Test] rank {} is silent", rank);
   }
 
@@ -54,9 +50,8 @@ TEST(Links, AMemberThatIsLostDuringAConnectIsNotAwaited) {
   const auto links = Links::open(
       {.peers = {{.name = "a"}, {.name = "b"}}, .hosts = {"", ""}, .connections = silence});
   silence->during_try = [&] { links->lost(1, {.code = Code::Aborted, .message = "b is gone"}); };
-  const auto began = steady_clock::now();
-  EXPECT_ERROR(Code::Aborted, "b is gone", links->expect(1, began + seconds(30)));
-  EXPECT_LT(steady_clock::now() - began, seconds(15));
+  EXPECT_ERROR(Code::Aborted, "b is gone",
+               links->expect(1, steady_clock::now() + std::chrono::hours(1)));
 }
 
 }  // namespace

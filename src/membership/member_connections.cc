@@ -70,7 +70,7 @@ class InProcessConnections : public MemberConnections {
       accept(from.rank, std::move(from.connection));
     });
   }
-  std::shared_ptr<Connection> connect(int rank, Deadline) override {
+  std::shared_ptr<Connection> connect(int rank, Deadline, const std::function<bool()>&) override {
     const auto to = static_cast<size_t>(rank);
     auto [ours, theirs] = connect_in_process(members_->peers[rank_], members_->peers[to]);
     members_->early[to].add({static_cast<int>(rank_), std::move(theirs)});
@@ -118,11 +118,12 @@ struct PendingConnections::State : MemberConnections {
     });
   }
 
-  std::shared_ptr<Connection> connect(int rank, Deadline deadline) override {
+  std::shared_ptr<Connection> connect(int rank, Deadline deadline,
+                                      const std::function<bool()>& is_wanted) override {
     const Peer& wanted = group.peers[static_cast<size_t>(rank)];
     const auto held = endpoint.lock();
     if (!held) raise(Code::Cancelled, "[Collective] the endpoint of {} has ended", own_name());
-    auto connection = held->connect(wanted.address, deadline, group.generation);
+    auto connection = held->connect(wanted.address, deadline, group.generation, is_wanted);
     const Peer& found = connection->peer();
     if (found.name != wanted.name) {
       raise(Code::FailedPrecondition,

@@ -20,7 +20,9 @@ class MemberConnections {
   // Called once, before connect. Connections that were opened before come now.
   virtual void listen(Accept accept) = 0;
   // A new connection to that member, not started. Throws Unavailable or DeadlineExceeded.
-  virtual std::shared_ptr<Connection> connect(int rank, Deadline deadline) = 0;
+  // `is_wanted`: see Endpoint::connect.
+  virtual std::shared_ptr<Connection> connect(int rank, Deadline deadline,
+                                              const std::function<bool()>& is_wanted = {}) = 0;
 };
 
 // One member's view of a group of tasks, which does not change: when a member is lost or joins, the

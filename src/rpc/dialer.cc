@@ -89,7 +89,8 @@ void Dialer::check_stopped() const {
   if (stopping_) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
 }
 
-Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uint64_t generation) {
+Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uint64_t generation,
+                              const std::function<bool()>& is_wanted) {
   Handshake self = self_;
   self.peer.generation = generation;
   const std::string handshake = encode(self);
@@ -104,6 +105,9 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uin
     if (auto answered = try_once(address, deadline, handshake, failure))
       return std::move(*answered);
     check_stopped();
+    if (is_wanted && !is_wanted()) {
+      raise(Code::Cancelled, "[Connect] the connection to {} is no longer wanted", address);
+    }
     accidents = failure.kind == CallFailure::Kind::Dubious ? accidents + 1 : 0;
     if (failure.kind == CallFailure::Kind::Lasting || accidents == kMaxAccidents) {
       throw Error(failure.status);

@@ -23,8 +23,9 @@ class Dialer {
     Handshake from = {};
   };
   // Tries again with growing pauses until the deadline, if the failure may pass. Throws as
-  // Endpoint::connect does, and Cancelled after stop(). `generation`: see Peer.
-  Answered dial(const std::string& address, Deadline deadline, uint64_t generation = 0);
+  // Endpoint::connect does, and Cancelled after stop(). `generation`, `is_wanted`: as there.
+  Answered dial(const std::string& address, Deadline deadline, uint64_t generation = 0,
+                const std::function<bool()>& is_wanted = {});
 
   // Tells the answering side that the call carries the messages from here on.
   void stay(const Answered& answered, Deadline deadline);

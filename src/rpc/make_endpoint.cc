@@ -52,7 +52,8 @@ class GrpcEndpoint : public Endpoint {
   ~GrpcEndpoint() override { GrpcEndpoint::stop(); }
 
   std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
-                                      uint64_t generation) override;
+                                      uint64_t generation,
+                                      const std::function<bool()>& is_wanted) override;
   const Peer& self() const override { return options_.self; }
   void stop() override;
 
@@ -201,7 +202,8 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered
 }
 
 std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline,
-                                                  uint64_t generation) {
+                                                  uint64_t generation,
+                                                  const std::function<bool()>& is_wanted) {
   check_no_mutex_held("connects");
   check_target(address, options_.credentials);
   Peer self = options_.self;
@@ -209,7 +211,7 @@ std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, De
   const PumpHold hold(*pump_);
   std::shared_ptr<Connection> connection = connect_in_process(address, deadline, self);
   if (!connection) {
-    const Dialer::Answered answered = dialer_->dial(address, deadline, generation);
+    const Dialer::Answered answered = dialer_->dial(address, deadline, generation, is_wanted);
     connection = connect_by_memory(answered, deadline, self);
     if (!connection) connection = connect_by_grpc(answered, deadline);
   }

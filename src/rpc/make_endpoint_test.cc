@@ -141,6 +141,22 @@ TEST(Endpoint, NobodyThereIsUnavailableAtTheDeadline) {
   test::expect_tried_for(kTime, status);
 }
 
+TEST(Endpoint, GivesUpBetweenTwoTriesWhenTheConnectionIsNoLongerWanted) {
+  const std::string address = EchoTask(task()).address();
+  const auto asking = make_endpoint(client());
+  int asked = 0;
+  EXPECT_ERROR(Code::Cancelled, "the connection to " + address + " is no longer wanted",
+               asking->connect(address, MessageLog::never(), 0, [&] { return ++asked < 3; }));
+  EXPECT_EQ(asked, 3);
+}
+
+// A try that is under way may have been accepted already.
+TEST(Endpoint, DoesNotCutATryShortWhoseConnectionIsNoLongerWanted) {
+  EchoTask echo(task());
+  const auto asking = make_endpoint(client());
+  expect_echo(*asking->connect(echo.address(), MessageLog::soon(), 0, [] { return false; }));
+}
+
 TEST(Endpoint, AShortageOfDescriptorsIsNotThePeersFault) {
   EchoTask echo(task());
   const auto asking = make_endpoint(client());

@@ -17,7 +17,8 @@ class OpenConnectionsOnly : public internal::MemberConnections {
       if (connections_[i]) accept(static_cast<int>(i), std::move(connections_[i]));
     }
   }
-  std::shared_ptr<internal::Connection> connect(int rank, internal::Deadline) override {
+  std::shared_ptr<internal::Connection> connect(int rank, internal::Deadline,
+                                                const std::function<bool()>&) override {
     internal::raise(Code::Unavailable, "[Collective] there is no connection with rank {}", rank);
   }
 

@@ -111,9 +111,10 @@ class FaultyEndpoint : public Endpoint {
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
   std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
-                                      uint64_t generation = 0) override {
-    return std::make_shared<FaultyConnection>(inner_->connect(address, deadline, generation),
-                                              faults_);
+                                      uint64_t generation = 0,
+                                      const std::function<bool()>& is_wanted = {}) override {
+    return std::make_shared<FaultyConnection>(
+        inner_->connect(address, deadline, generation, is_wanted), faults_);
   }
   const Peer& self() const override { return inner_->self(); }
   void stop() override { inner_->stop(); }

@@ -20,7 +20,7 @@ class InProcessEndpoint : public Endpoint {
   ~InProcessEndpoint() override { InProcessEndpoint::stop(); }
 
   std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
-                                      uint64_t generation) override {
+                                      uint64_t generation, const std::function<bool()>&) override {
     Peer self = self_;
     self.generation = generation;
     auto connection = network_.connect(address, self, deadline);
