@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <thread>
 
 namespace cohort::internal {
 
@@ -30,6 +31,13 @@ inline bool has_avx2() {
   return found;
 }
 #endif
+
+// How many cores this process may use; 0 if the system does not say. Asking the system opens a
+// file, which takes 4 us: as long as a whole reduction of a few numbers.
+inline unsigned core_count() {
+  static const unsigned count = std::thread::hardware_concurrency();
+  return count;
+}
 
 // 64 bits of the system's random source, for seeds, identities and names that must not repeat.
 inline uint64_t random_number() {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/machine.h"
+
 // How threads wait where no condition variable fits. This is the only file of the library that
 // spins, yields or sleeps. For a call at a later time see base/timers.h.
 //
@@ -83,7 +85,7 @@ bool spin_until(const Condition& condition) {
 // it for milliseconds, while a sleeper gets a core as soon as it is woken.
 class SpinWait {
  public:
-  explicit SpinWait(size_t threads) : crowded_(threads > std::thread::hardware_concurrency()) {}
+  explicit SpinWait(size_t threads) : crowded_(threads > core_count()) {}
 
   // Returns the value of `word` once it differs from `old`. The thread that changes it notifies.
   uint32_t while_equal(const std::atomic<uint32_t>& word, uint32_t old) const {

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/machine.h"
 #include "base/text.h"
 #include "base/waiting.h"
 #include "cli/command.h"
@@ -42,7 +43,7 @@ constexpr auto kProductLimit = std::chrono::seconds(30);
 constexpr double kSlowProduct = 5;  // billions of operations per second; without a BLAS it is 1
 
 void examine_threads(const Report& report) {
-  const unsigned cores = std::thread::hardware_concurrency();
+  const unsigned cores = internal::core_count();
   const char* const set = std::getenv("OMP_NUM_THREADS");
   if (set != nullptr && std::atoi(set) > static_cast<int>(cores)) {
     return report(Finding::Remark, "cores",

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/machine.h"
 #include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
@@ -13,8 +14,7 @@ SharedBoard::SharedBoard(CollectiveGroup& group, std::byte* memory)
       chunks_(memory),
       members_(reinterpret_cast<MemberSlot*>(memory + static_cast<size_t>(group.size()) * kSlots *
                                                           kChunkBytes)),
-      looks_(static_cast<unsigned>(group.size()) > std::thread::hardware_concurrency() ? 50
-                                                                                       : 2000) {}
+      looks_(static_cast<unsigned>(group.size()) > core_count() ? 50 : 2000) {}
 
 void SharedBoard::meet(const Call& call) {
   const uint64_t mine = fingerprint(call);

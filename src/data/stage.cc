@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/machine.h"
+
 namespace cohort::data::internal {
 
 void check_at_least(std::string_view stage, std::string_view what, int64_t value, int64_t least) {
@@ -69,7 +71,7 @@ std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
 
 int thread_count(int parallel, const Context& context) {
   if (parallel != kAutotune) return parallel;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto cores = static_cast<int>(cohort::internal::core_count());
   return std::max(1, context.options.threads.value_or(cores));
 }
 

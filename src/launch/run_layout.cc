@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/machine.h"
 #include "base/raise.h"
 #include "topology/address.h"
 #include "topology/json_text.h"
@@ -53,7 +54,7 @@ void add_ranks(const RunLayout& layout, size_t place, Environment& variables) {
 
 // The cores of a machine for each of its tasks that train.
 int cores_per_task(const RunLayout& layout, size_t place) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = static_cast<int>(internal::core_count());
   return std::max(1, cores / std::max(1, rank_on_host(layout, place).size));
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/machine.h"
 
 namespace cohort::internal {
 namespace {
@@ -69,7 +70,7 @@ void set_up_kernel_library() {
 KernelThreadShare::KernelThreadShare(size_t sharers) {
   if (sharers <= 1) return;
   const int now = at::get_num_threads();
-  const auto cores = static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto cores = static_cast<size_t>(std::max(1u, core_count()));
   const int share = static_cast<int>(std::max<size_t>(1, cores / sharers));
   if (now <= share) return;
   before_ = now;

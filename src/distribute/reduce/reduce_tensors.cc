@@ -8,6 +8,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/machine.h"
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "collectives/arithmetic.h"
@@ -46,7 +47,7 @@ constexpr int64_t kBytesWorthThreads = 1 << 20;
 
 int useful_threads(const Tensor& tensor, size_t most) {
   const bool worth = tensor.size() * size_of(tensor.dtype()) >= kBytesWorthThreads;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto cores = static_cast<int>(core_count());
   return worth ? std::clamp(cores, 1, static_cast<int>(most)) : 1;
 }
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
 #include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "distribute/contexts/replica_rendezvous.h"
@@ -339,8 +340,7 @@ std::shared_ptr<SharedResults> ResultPool::take(uint64_t signature,
 }
 
 ThreadAllReduce::ThreadAllReduce(const std::vector<std::string>& devices)
-    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMaxAtOnceCrowded : 0),
-      shared_(devices) {
+    : most_at_once_(devices.size() > core_count() ? kMaxAtOnceCrowded : 0), shared_(devices) {
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }
 

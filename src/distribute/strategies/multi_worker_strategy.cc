@@ -7,6 +7,7 @@
 
 #include "base/collective_purpose.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "cohort/scheduler_resolvers.h"
 #include "collectives/access.h"
@@ -138,8 +139,8 @@ void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t
 
 // All workers vote, because the transport, and what is known of the machine, may differ.
 bool MultiWorkerExtended::should_overlap() const {
-  const bool pays = group_->communicator().kind() != "shared-memory" ||
-                    replicas_on_this_host() < std::thread::hardware_concurrency();
+  const bool pays =
+      group_->communicator().kind() != "shared-memory" || replicas_on_this_host() < core_count();
   const Tensor votes =
       group_->communicator().all_reduce(Tensor(options_.overlap.value_or(pays)), ReduceOp::Product);
   return votes.to<bool>();
