@@ -101,8 +101,8 @@ class Endpoint {
   // Unavailable or DeadlineExceeded (no listener, unknown name: the text says which),
   // Unauthenticated or PermissionDenied (certificate, token, role), FailedPrecondition (another
   // version, another cluster). `generation`: see Peer. `is_wanted`, if given, is asked between the
-  // tries; connect() throws Cancelled when the answer is no. It never cuts a try short: the other
-  // side may have accepted the connection, and would take its end for the loss of this task.
+  // tries; connect() throws Cancelled when the answer is no. connect() never cuts a try short: the
+  // other side may have accepted the connection, and would take its end for a lost task.
   virtual std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
                                               uint64_t generation = 0,
                                               const std::function<bool()>& is_wanted = {}) = 0;

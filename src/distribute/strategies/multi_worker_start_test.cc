@@ -220,7 +220,7 @@ TEST(MultiWorkerStart, WhoComesTooLateIsToldThatTheGroupHasBegun) {
 TEST(MultiWorkerStart, AWorkerThatCouldNotRejoinSaysSoUntilItHas) {
   const ClusterSpec cluster = free_workers(2);
   std::promise<void> asked;
-  // At one place of the program, as workers compare.
+  // Workers compare the lines of their calls, so both workers make this call at one line.
   const auto count_workers = [](Strategy& strategy) {
     return strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>();
   };
