@@ -8,6 +8,7 @@
 
 #include "cohort/nn_layers.h"
 #include "cohort/ops.h"
+#include "cohort/site.h"
 #include "cohort/variable.h"
 
 namespace cohort {
@@ -76,25 +77,25 @@ class ShardedVariable {
   std::vector<Variable>::const_iterator end() const { return variables().end(); }
 
   // Each shard gets its rows.
-  ShardedVariable& assign(const Tensor& value);
-  ShardedVariable& assign_add(const Tensor& delta);
-  ShardedVariable& assign_sub(const Tensor& delta);
+  ShardedVariable& assign(const Tensor& value, Site site = Site::here());
+  ShardedVariable& assign_add(const Tensor& delta, Site site = Site::here());
+  ShardedVariable& assign_sub(const Tensor& delta, Site site = Site::here());
   // As Variable's. Throw Unimplemented unless the shards have the sizes that a partitioner gives.
-  ShardedVariable& scatter_update(const IndexedSlices& slices);
-  ShardedVariable& scatter_add(const IndexedSlices& slices);
-  ShardedVariable& scatter_sub(const IndexedSlices& slices);
-  ShardedVariable& scatter_mul(const IndexedSlices& slices);
-  ShardedVariable& scatter_div(const IndexedSlices& slices);
-  ShardedVariable& scatter_min(const IndexedSlices& slices);
-  ShardedVariable& scatter_max(const IndexedSlices& slices);
+  ShardedVariable& scatter_update(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_add(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_sub(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_mul(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_div(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_min(const IndexedSlices& slices, Site site = Site::here());
+  ShardedVariable& scatter_max(const IndexedSlices& slices, Site site = Site::here());
   // The rows that a vector of integers names, in its order. Throws InvalidArgument for another
   // shape, Unimplemented as above, InvalidArgument for a row that does not exist.
-  Tensor sparse_read(const Tensor& rows) const;
+  Tensor sparse_read(const Tensor& rows, Site site = Site::here()) const;
 
   // As for the tensor of all rows; only the shards that are needed are read. A negative row counts
   // from the end; InvalidArgument when there is none.
-  Tensor operator[](int64_t row) const;
-  Tensor slice(const std::vector<Range>& ranges) const;
+  Tensor operator[](internal::Subscript row) const;
+  Tensor slice(const std::vector<Range>& ranges, Site site = Site::here()) const;
 
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const ShardedVariable& variable);

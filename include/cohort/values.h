@@ -13,6 +13,7 @@
 #include "cohort/gradient.h"
 #include "cohort/internal/nest.h"
 #include "cohort/ops.h"
+#include "cohort/site.h"
 #include "cohort/tensor.h"
 #include "cohort/variable.h"
 
@@ -190,7 +191,7 @@ template <>
 inline constexpr bool is_distributed<DistributedValue> = true;
 // Writes each component to its copy. Throws InvalidArgument where the rules for `target` want one
 // value for all copies.
-Tensor write_parts(const Variable& target, Write write, const DistributedValue& value);
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value, Site site);
 }  // namespace internal
 
 }  // namespace cohort

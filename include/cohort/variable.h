@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/gradient.h"
+#include "cohort/site.h"
 #include "cohort/tensor.h"
 
 namespace cohort {
@@ -91,7 +92,7 @@ class Variable {
   Tensor value() const { return read_value(); }
   operator Tensor() const;
   // Part `index` of the value's first dimension.
-  Tensor operator[](internal::Subscript index) const { return static_cast<Tensor>(*this)[index]; }
+  Tensor operator[](internal::Subscript index) const;
 
   // Each returns the new value. The value converts to the variable's dtype when that loses nothing
   // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.
@@ -116,16 +117,16 @@ class Variable {
   // With a value that has a part for each copy, each copy takes its own. Only a strategy's
   // variables do; others take the value that it converts to.
   template <internal::Distributed T>
-  Tensor assign(const T& value) {
-    return write_parts(*this, internal::Write::Assign, value);
+  Tensor assign(const T& value, Site site = Site::here()) {
+    return write_parts(*this, internal::Write::Assign, value, site);
   }
   template <internal::Distributed T>
-  Tensor assign_add(const T& delta) {
-    return write_parts(*this, internal::Write::AssignAdd, delta);
+  Tensor assign_add(const T& delta, Site site = Site::here()) {
+    return write_parts(*this, internal::Write::AssignAdd, delta, site);
   }
   template <internal::Distributed T>
-  Tensor assign_sub(const T& delta) {
-    return write_parts(*this, internal::Write::AssignSub, delta);
+  Tensor assign_sub(const T& delta, Site site = Site::here()) {
+    return write_parts(*this, internal::Write::AssignSub, delta, site);
   }
 
   // Change the rows that `slices` names, in order; a row named twice is changed twice. An index
@@ -154,7 +155,7 @@ namespace internal {
 template <>
 inline constexpr bool is_distributed<Variable> = true;
 // Writes the copies of `value` to the copies of `target`, where both are a strategy's.
-Tensor write_parts(const Variable& target, Write write, const Variable& value);
+Tensor write_parts(const Variable& target, Write write, const Variable& value, Site site);
 }  // namespace internal
 
 // What is asked for when a variable is made.

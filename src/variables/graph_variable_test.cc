@@ -316,6 +316,53 @@ TEST(Places, OfAWriteAreTheCallersLine) {
   }
 }
 
+// The lines of the nodes that `call` adds to the graph; 0 stands for a node without a line.
+std::set<int> lines_of(const Graph& graph, const std::function<void()>& call) {
+  const auto& impl = internal::GraphAccess::impl(graph);
+  const int first = impl->size();
+  call();
+  std::set<int> lines;
+  for (int id = first; id < impl->size(); ++id) lines.insert(impl->node(id).site.line);
+  return lines;
+}
+
+TEST(Places, OfAWriteOfAnotherVariableAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  Variable v(1.f);
+  const Variable other(2.f);
+  const int line = __LINE__ + 1;
+  EXPECT_EQ(lines_of(graph, [&] { v.assign(other); }), std::set<int>{line});
+  EXPECT_EQ(lines_of(graph, [&] { v.assign_add(other); }), std::set<int>{line + 1});
+  EXPECT_EQ(lines_of(graph, [&] { v.assign_sub(other); }), std::set<int>{line + 2});
+}
+
+TEST(Places, OfAnIndexAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Variable v({1.f, 2.f});
+  const Tensor x = placeholder(kFloat32, {2});
+  const int line = __LINE__ + 1;
+  EXPECT_EQ(lines_of(graph, [&] { v[0]; }), std::set<int>{line});
+  EXPECT_EQ(lines_of(graph, [&] { x[0]; }), std::set<int>{line + 1});
+}
+
+// A value is fed whose shape is not known while the graph is built.
+TEST(Places, OfAWriteAndOfAnIndexAreInTheirErrors) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor fed = placeholder(kFloat32, Shape::unknown());
+  Variable v({1.f, 2.f});
+  const int line = __LINE__ + 1;
+  const Tensor all[] = {v.assign(fed), v.assign_add(fed), v.assign_sub(fed), fed[3]};
+  Session session;
+  session.run(global_variables_initializer());
+  for (const Tensor& made : all) {
+    EXPECT_ERROR(Code::InvalidArgument, "graph_variable_test.cc:" + std::to_string(line),
+                 session.run(made, {{fed, Tensor({1.f, 1.f, 1.f})}}));
+  }
+}
+
 TEST(Places, OfAnUpdateAreTheCallersLine) {
   Graph graph;
   const auto building = graph.as_default();

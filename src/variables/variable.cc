@@ -164,6 +164,10 @@ Variable Variable::deep_copy() const { return Variable(VariableAccess::impl(*thi
 
 Tensor Variable::read_value() const { return VariableAccess::impl(*this)->read(); }
 Variable::operator Tensor() const { return VariableAccess::impl(*this)->convert(); }
+Tensor Variable::operator[](internal::Subscript index) const {
+  const internal::SiteScope there(index.site());
+  return static_cast<Tensor>(*this)[index];
+}
 Tensor Variable::assign(const Tensor& value, Site site) {
   const internal::SiteScope there(site);
   return VariableAccess::impl(*this)->write(internal::Write::Assign, value);

@@ -10,6 +10,7 @@
 #include "base/raise.h"
 #include "distribute/contexts/context.h"
 #include "distribute/variables/update_guards.h"
+#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "tensor/devices.h"
 
@@ -289,7 +290,8 @@ WritersTurn turn_to_write(const Variable& variable) {
   return WritersTurn(whole->writing_all());
 }
 
-Tensor write_parts(const Variable& target, Write write, const DistributedValue& value) {
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value, Site site) {
+  const SiteScope there(site);
   if (const auto copies = distributed(target)) return copies->write(write, value);
   return VariableAccess::impl(target)->write(write, value.value().dense());
 }

@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "cohort/sharded_variable.h"
+#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "optim/update_path.h"
@@ -312,50 +313,67 @@ Shape ShardedVariable::shape() const { return impl_->handle().shape; }
 bool ShardedVariable::trainable() const { return impl_->trainable(); }
 const std::vector<Variable>& ShardedVariable::variables() const { return impl_->shards(); }
 
-ShardedVariable& ShardedVariable::assign(const Tensor& value) {
+ShardedVariable& ShardedVariable::assign(const Tensor& value, Site site) {
+  const internal::SiteScope there(site);
   impl_->write(internal::Write::Assign, value);
   return *this;
 }
-ShardedVariable& ShardedVariable::assign_add(const Tensor& delta) {
+ShardedVariable& ShardedVariable::assign_add(const Tensor& delta, Site site) {
+  const internal::SiteScope there(site);
   impl_->write(internal::Write::AssignAdd, delta);
   return *this;
 }
-ShardedVariable& ShardedVariable::assign_sub(const Tensor& delta) {
+ShardedVariable& ShardedVariable::assign_sub(const Tensor& delta, Site site) {
+  const internal::SiteScope there(site);
   impl_->write(internal::Write::AssignSub, delta);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_update(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_update(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Update, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_add(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_add(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Add, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_sub(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_sub(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Sub, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_mul(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_mul(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Mul, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_div(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_div(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Div, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_min(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_min(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Min, slices);
   return *this;
 }
-ShardedVariable& ShardedVariable::scatter_max(const IndexedSlices& slices) {
+ShardedVariable& ShardedVariable::scatter_max(const IndexedSlices& slices, Site site) {
+  const internal::SiteScope there(site);
   impl_->scatter(ScatterOp::Max, slices);
   return *this;
 }
 
-Tensor ShardedVariable::sparse_read(const Tensor& rows) const { return impl_->sparse_read(rows); }
-Tensor ShardedVariable::operator[](int64_t row) const { return impl_->row(row); }
-Tensor ShardedVariable::slice(const std::vector<Range>& ranges) const {
+Tensor ShardedVariable::sparse_read(const Tensor& rows, Site site) const {
+  const internal::SiteScope there(site);
+  return impl_->sparse_read(rows);
+}
+Tensor ShardedVariable::operator[](internal::Subscript row) const {
+  const internal::SiteScope there(row.site());
+  return impl_->row(row.position());
+}
+Tensor ShardedVariable::slice(const std::vector<Range>& ranges, Site site) const {
+  const internal::SiteScope there(site);
   return impl_->slice(ranges);
 }
 

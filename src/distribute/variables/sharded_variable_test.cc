@@ -135,6 +135,32 @@ TEST_F(Sharded, ChangesRowsInEveryWay) {
   EXPECT_EQ((s.scatter_min(rows), now()), (Two{2, 4}));
 }
 
+void expect_last_node_at(int line, const Graph& graph) {
+  const Site site = graph.nodes().back().site;
+  EXPECT_EQ(std::string(site.file), __FILE__);
+  EXPECT_EQ(site.line, line);
+}
+
+TEST_F(Sharded, NamesTheCallersLineInAGraph) {
+  Graph graph;
+  const auto building = graph.as_default();
+  ShardedVariable table({part({1, 2}), part({3, 4})}, "table");
+  table.assign(zeros({4}));
+  expect_last_node_at(__LINE__ - 1, graph);
+  table.assign_add(zeros({4}));
+  expect_last_node_at(__LINE__ - 1, graph);
+  table.assign_sub(zeros({4}));
+  expect_last_node_at(__LINE__ - 1, graph);
+  table.scatter_update({Tensor({2.f}), Tensor({int64_t{1}}), {4}});
+  expect_last_node_at(__LINE__ - 1, graph);
+  table.sparse_read(Tensor({1, 3}));
+  expect_last_node_at(__LINE__ - 1, graph);
+  table.slice({{1, 3}});
+  expect_last_node_at(__LINE__ - 1, graph);
+  table[1];
+  expect_last_node_at(__LINE__ - 1, graph);
+}
+
 TEST_F(Sharded, ChecksItsShards) {
   using Parts = std::vector<Variable>;
   EXPECT_ERROR(Code::InvalidArgument, "at least one", ShardedVariable(Parts{}));

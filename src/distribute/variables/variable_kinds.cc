@@ -12,6 +12,7 @@
 #include "distribute/reduce/aggregate.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
+#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "variables/single_variable.h"
@@ -118,10 +119,11 @@ void MirroredVariable::note_lone_write(const ReplicaContext& replica, std::strin
   note_own_write();
 }
 
-Tensor write_parts(const Variable& target, Write write, const Variable& value) {
+Tensor write_parts(const Variable& target, Write write, const Variable& value, Site site) {
+  const SiteScope there(site);
   const auto source = std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(value));
   if (source != nullptr && !source->use("read").copy) {
-    return write_parts(target, write, source->parts());
+    return write_parts(target, write, source->parts(), site);
   }
   return VariableAccess::impl(target)->write(write, value);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cohort/function.h"
+#include "cohort/graph.h"
 #include "support/expect_error.h"
 #include "support/variable_test_strategies.h"
 
@@ -330,6 +331,19 @@ TEST(VariableWrites, InTracedFunctionsDoWhatTheyDoAtOnce) {
     })(x);
     EXPECT_EQ(copy_values(around), expected);
   }
+}
+
+TEST(VariableWrites, OfAValueWithPartsNameTheCallersLineInAGraph) {
+  Graph graph;
+  const auto building = graph.as_default();
+  Variable v(1.f);
+  const PerReplica<Tensor> parts({Tensor(2.f)});
+  const std::vector<NodeInfo> before = graph.nodes();
+  const int line = __LINE__ + 1;
+  v.assign(parts);
+  const std::vector<NodeInfo> after = graph.nodes();
+  ASSERT_GT(after.size(), before.size());
+  for (size_t i = before.size(); i < after.size(); ++i) EXPECT_EQ(after[i].site.line, line);
 }
 
 }  // namespace
