@@ -341,8 +341,11 @@ class Checkpoint {
   RestoreStatus read(std::string_view prefix);
   int64_t save_counter() const;
 
-  // As Saver's. Of several workers the chief waits; the others have nothing to write.
-  void wait();
+  // Waits for the last asynchronous save, and throws what went wrong with it. All workers of a
+  // strategy call it at the same place of the program, while the strategy exists. It returns on
+  // each worker when the checkpoint exists, and throws on each worker what the chief met. The last
+  // copy of a checkpoint waits for the writing of its own worker, and logs an error.
+  void wait(Site site = Site::here());
   SaveProgress progress() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "cohort/checkpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/collective_purpose.h"
 #include "base/raise.h"
@@ -33,6 +34,8 @@ class CheckpointImpl {
   // line that asked for the save.
   void save(const std::string& prefix, std::optional<int64_t> number, Site site,
             const std::function<void()>& written);
+  // Waits for the last save on all workers that made it. Throws on all of them what the chief met.
+  void wait(Site site);
   std::shared_ptr<RestoreState> restore(std::string_view prefix);
   static Trackable trackable(std::shared_ptr<const Tracked> tracked) {
     return Trackable(std::move(tracked));
@@ -49,14 +52,22 @@ class CheckpointImpl {
     std::string name;
     std::shared_ptr<const Tracked> tracked;
   };
+  // A save whose writing no call has waited for.
+  struct UnawaitedSave {
+    std::string prefix;
+    StrategyExtended* strategy;  // null if this worker saves alone
+  };
   std::vector<Item> items() const;
   TrackedState collect_all() const;
+  void set_unawaited(UnawaitedSave save);
+  std::optional<UnawaitedSave> take_unawaited();
 
   mutable std::mutex mutex_;
   std::vector<Item> items_;                  // guarded by mutex_, as all below
   std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
   int64_t save_counter_ = 0;
-  SaveQueue queue_;  // last: it ends first
+  std::optional<UnawaitedSave> unawaited_;  // only if saving is asynchronous
+  SaveQueue queue_;                         // last: it ends first
 };
 
 namespace {
@@ -101,6 +112,12 @@ Snapshot snapshot_of(const TrackedState& state) {
 // values combine those of all workers.
 bool writes_here(const StrategyExtended* strategy) {
   return strategy == nullptr || strategy->should_checkpoint();
+}
+
+// The strategy, if several workers save together; otherwise null.
+StrategyExtended* of_several_workers(StrategyExtended* strategy) {
+  const bool several = strategy != nullptr && strategy->input_context().num_input_pipelines() > 1;
+  return several ? strategy : nullptr;
 }
 
 // What each worker says of that checkpoint, by worker. Workers compare its name without the
@@ -234,6 +251,7 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
   const PlainDispatch plain;
   const CollectivePurpose purpose("checkpoint", site);
   const std::exception_ptr before = capture_exception([&] { queue_.wait(); });
+  take_unawaited();  // add_bytes() tells all workers what the save before met
   const int64_t counter = save_counter() + (number ? 1 : 0);
   const TrackedState state = collect_all();
   StrategyExtended* const strategy = state.strategy();
@@ -253,6 +271,30 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
       "Checkpoint", thrown,
       texts_of_all(strategy, outcome_text(thrown), prefix, "whether the chief wrote it"));
   set_save_counter(counter);
+  if (queue_.is_asynchronous()) set_unawaited({prefix, of_several_workers(strategy)});
+}
+
+// Only the chief knows when the files are written, so the workers exchange their outcomes. All
+// workers make the same saves, so all of them have a save to wait for, or none has.
+void CheckpointImpl::wait(Site site) {
+  const PlainDispatch plain;
+  const CollectivePurpose purpose("checkpoint", site);
+  const std::exception_ptr thrown = capture_exception([&] { queue_.wait(); });
+  const std::optional<UnawaitedSave> save = take_unawaited();
+  if (!save) return rethrow_if_any(thrown);
+  throw_first_failure("Checkpoint", thrown,
+                      texts_of_all(save->strategy, outcome_text(thrown), save->prefix,
+                                   "whether the chief has written it"));
+}
+
+void CheckpointImpl::set_unawaited(UnawaitedSave save) {
+  const std::lock_guard lock(mutex_);
+  unawaited_ = std::move(save);
+}
+
+std::optional<CheckpointImpl::UnawaitedSave> CheckpointImpl::take_unawaited() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(unawaited_, std::nullopt);
 }
 
 std::shared_ptr<RestoreState> CheckpointImpl::restore(std::string_view prefix) {
@@ -332,7 +374,7 @@ RestoreStatus Checkpoint::read(std::string_view prefix) {
 }
 
 int64_t Checkpoint::save_counter() const { return impl_->save_counter(); }
-void Checkpoint::wait() { impl_->queue().wait(); }
+void Checkpoint::wait(Site site) { impl_->wait(site); }
 SaveProgress Checkpoint::progress() const { return impl_->queue().progress(); }
 
 namespace internal {

@@ -102,6 +102,35 @@ TEST_F(WorkerCheckpoints, ExistOnEveryWorkerThatHasSaved) {
   });
 }
 
+// The values are large enough that the chief still writes when the other worker waits.
+TEST_F(WorkerCheckpoints, ThatAreWrittenInTheBackgroundExistOnEveryWorkerThatHasWaited) {
+  test::on_workers(kWorkers, [&](MultiWorkerMirroredStrategy& strategy) {
+    const Variable large = strategy.create([] { return Variable(zeros({1 << 20})); });
+    Checkpoint checkpoint({{"large", large}}, {.asynchronous = true});
+    for (int i = 0; i < 5; ++i) {
+      const std::string prefix = checkpoint.save(path("ckpt"));
+      checkpoint.wait();
+      EXPECT_TRUE(checkpoint_exists(prefix)) << prefix;
+      EXPECT_EQ(get_checkpoint_state(directory()).value_or(CheckpointState{}).latest, prefix);
+    }
+    checkpoint.wait();  // there is nothing to wait for
+    expect_in_step(strategy);
+  });
+}
+
+TEST_F(WorkerCheckpoints, ThatFailedInTheBackgroundFailAWaitOnAllWorkers) {
+  test::on_workers(kWorkers, [&](MultiWorkerMirroredStrategy& strategy) {
+    Checkpoint checkpoint({{"total", total_of_all(strategy)}}, {.asynchronous = true});
+    checkpoint.write(in_the_way() + "/below/ckpt");
+    EXPECT_ERROR(Code::FailedPrecondition, "on worker 0", checkpoint.wait());
+    checkpoint.wait();  // told once
+    expect_in_step(strategy);
+    checkpoint.write(path("ckpt"));
+    checkpoint.wait();
+    EXPECT_TRUE(checkpoint_exists(path("ckpt")));
+  });
+}
+
 TEST_F(WorkerCheckpoints, ThatTheChiefCannotWriteFailOnAllWorkers) {
   test::on_workers(kWorkers, [&](MultiWorkerMirroredStrategy& strategy) {
     Checkpoint checkpoint({{"total", total_of_all(strategy)}});
@@ -190,6 +219,20 @@ TEST_F(WorkerCheckpoints, ThatOnlyTheChiefSavesAreNamedBesideTheCallOfTheOther) 
                                    data.iterator().next();
                                  }),
                {"checkpoint 'ckpt-1'", "the start of a walk over the data"});
+}
+
+TEST_F(WorkerCheckpoints, ThatOnlyTheChiefWaitsForAreNamedBesideTheCallOfTheOther) {
+  expect_named(
+      test::run_workers(kWorkers,
+                        [&](MultiWorkerMirroredStrategy& strategy) {
+                          const auto scope = strategy.scope();
+                          const auto data = strategy.distribute_dataset(data::range(8).batch(2));
+                          Checkpoint checkpoint({{"bytes", own_bytes()}}, {.asynchronous = true});
+                          checkpoint.save(path("ckpt"));
+                          if (strategy.is_chief()) checkpoint.wait();
+                          data.iterator().next();
+                        }),
+      {"checkpoint 'ckpt-1'", "the start of a walk over the data"});
 }
 
 BackupOptions backup_in(const std::string& directory) {
