@@ -7,6 +7,7 @@
 #include "collectives/group_connections.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
+#include "transport/in_process.h"
 
 namespace cohort::internal {
 namespace {
@@ -52,6 +53,42 @@ TEST(Links, AMemberThatIsLostDuringAConnectIsNotAwaited) {
   silence->during_try = [&] { links->lost(1, {.code = Code::Aborted, .message = "b is gone"}); };
   EXPECT_ERROR(Code::Aborted, "b is gone",
                links->expect(1, steady_clock::now() + std::chrono::hours(1)));
+}
+
+// A member that starts slowly: it answers a try that lasts until `answers`, and no shorter one.
+class SlowStart : public MemberConnections {
+ public:
+  explicit SlowStart(Deadline answers) : answers_(answers) {}
+
+  void listen(Accept) override {}
+  std::shared_ptr<Connection> connect(int rank, Deadline deadline,
+                                      const std::function<bool()>&) override {
+    ++tries;
+    if (deadline < answers_) {
+      raise(Code::DeadlineExceeded, "[Test] rank {} did not answer yet", rank);
+    }
+    auto [ours, theirs] = connect_in_process({.name = "a"}, {.name = "b"});
+    other_end_ = std::move(theirs);
+    return ours;
+  }
+
+  int tries = 0;
+
+ private:
+  const Deadline answers_;
+  std::shared_ptr<Connection> other_end_;
+};
+
+// A try that is cut short leaves a connection half made, and the other members take the end of that
+// connection for the loss of a task. So a group of many tasks that start slowly did not form.
+TEST(Links, AMemberThatStartsSlowlyHasTheWholeTimeForOneTry) {
+  const Deadline deadline = steady_clock::now() + std::chrono::hours(1);
+  const auto slow = std::make_shared<SlowStart>(deadline);
+  const auto links = Links::open(
+      {.peers = {{.name = "a"}, {.name = "b"}}, .hosts = {"", ""}, .connections = slow});
+  links->expect(1, deadline);
+  EXPECT_TRUE(links->is_connected(1));
+  EXPECT_EQ(slow->tries, 1);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "support/no_descriptors.h"
+#include "support/relay.h"
 #include "support/scoped_environment.h"
 #include "topology/address.h"
 
@@ -127,6 +128,24 @@ TEST(Endpoint, ConnectingWaitsForSomebodyToListen) {
   options.self.address = address;
   EchoTask echo(std::move(options));
   connecting.get();
+}
+
+// A task that starts slowly accepts a connection long before it answers. If the caller gives up and
+// tries again, the task takes the end of the first connection for the loss of the caller.
+TEST(Endpoint, ConnectingWaitsForALateAnswerInOneTry) {
+  EndpointOptions options = task();
+  options.self.address = "127.0.0.1:0";
+  EchoTask echo(std::move(options));
+  test::Relay relay(parse_address(echo.address()).port, test::Relay::Start::Held);
+  auto connecting = std::async(std::launch::async, [&] {
+    const auto asking = make_endpoint(client());
+    expect_echo(*asking->connect(relay.address(), MessageLog::soon()));
+  });
+  // A limit of less than a second for one try would end the first one.
+  EXPECT_EQ(connecting.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+  relay.release();
+  connecting.get();
+  EXPECT_EQ(relay.accepted(), 1);
 }
 
 TEST(Endpoint, NobodyThereIsUnavailableAtTheDeadline) {

@@ -16,11 +16,15 @@
 
 namespace cohort::test {
 
-// A port of this host that passes connections on to another one, and can cut the network.
+// A port of this host that passes connections on to another one, and can hold or cut the network.
 class Relay {
  public:
-  explicit Relay(int port)
-      : port_(port), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // Held: the relay accepts connections, but nothing passes on them before release().
+  enum class Start { Open, Held };
+  explicit Relay(int port, Start start = Start::Open)
+      : port_(port),
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+        held_(start == Start::Held) {
     sockaddr_in address = loopback(0);
     socklen_t size = sizeof address;
     if (bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -43,6 +47,9 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   const std::string& address() const { return address_; }
+  // How many connections the relay has accepted.
+  int accepted() const { return accepted_; }
+  void release() { held_ = false; }
   // From here on nothing passes on the connections that exist, and none of them ends; later
   // connections work.
   void cut() {
@@ -66,10 +73,11 @@ class Relay {
 
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
+      const bool held = held_;
       std::vector<pollfd> waiting{{.fd = listener_, .events = POLLIN, .revents = 0}};
       for (const Pair& pair : pairs_) {
         for (const int end : pair.ends) {
-          waiting.push_back({.fd = pair.open ? end : -1, .events = POLLIN, .revents = 0});
+          waiting.push_back({.fd = pair.open && !held ? end : -1, .events = POLLIN, .revents = 0});
         }
       }
       poll(waiting.data(), waiting.size(), 5);
@@ -95,6 +103,7 @@ class Relay {
       std::abort();
     }
     pairs_.push_back({.ends = {visitor, onward}});
+    ++accepted_;
   }
 
   static void pass_on(Pair& pair, size_t from) {
@@ -116,6 +125,8 @@ class Relay {
   const int port_;
   const int listener_;
   std::string address_;
+  std::atomic<bool> held_;
+  std::atomic<int> accepted_ = 0;
   std::atomic<bool> cut_ = false;
   std::vector<Pair> pairs_;  // of the thread
   std::jthread thread_;
