@@ -42,7 +42,7 @@ class BadCheckpoints : public ::testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
 
-  // Changes the manifest and makes its checksum right again, as only somebody does who means it.
+  // Changes the manifest and makes its checksum right again. An accident does not do that.
   template <typename Change>
   void forge(const Change& change) {
     FileJson text = FileJson::parse(contents(manifest_file()));

@@ -128,7 +128,7 @@ TEST(Server, JoinEndsWhenItIsStopped) {
   EXPECT_EQ(joined.wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }
 
-// Waits until somebody takes care of the signal.
+// Waits until the process has a handler for the signal.
 void await_handler_of(int number) {
   struct sigaction now = {};
   while (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
@@ -136,7 +136,7 @@ void await_handler_of(int number) {
   }
 }
 
-// Nobody closed the session: whoever recovers from lost tasks may try again.
+// The program did not close the session, so it may recover from the lost task and try again.
 TEST(Server, ThatIsStoppedIsLostForRunsUnderWay) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
@@ -207,7 +207,7 @@ TEST(Server, TellsItsStatus) {
   EXPECT_GT(later.peers[0].bytes_sent, sent);
   session.close();
   EXPECT_TRUE(server_status(cluster.target()).sessions.empty());
-  // The other tasks are told, and nobody waits for them.
+  // The master tells the other tasks and does not wait for them.
   while (cluster.server("ps", 0).status().worker_sessions > 0) std::this_thread::yield();
   EXPECT_EQ(cluster.server("ps", 0).status().plans, 0u);
 }

@@ -23,7 +23,7 @@ class Group : public testing::TestWithParam<bool> {
   }
 };
 
-// Everybody gets one error that names both calls and ranks, now or with the next call.
+// Each member gets one error that names both calls and ranks, now or with the next call.
 void expect_difference(std::vector<Communicator> group,
                        const std::function<void(Communicator&)>& body, const std::string& one,
                        const std::string& other) {

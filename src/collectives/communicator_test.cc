@@ -223,7 +223,7 @@ TEST(Communicator, ResultsThatSomebodyHoldsStay) {
       std::vector<Tensor> held;
       for (int time = 0; time < 6; ++time) {
         held.push_back(member.all_reduce(vector_of(static_cast<float>(time), length)));
-        member.all_reduce(vector_of(100, length));  // nobody holds this one
+        member.all_reduce(vector_of(100, length));  // the program drops this result
       }
       for (size_t time = 0; time < held.size(); ++time) {
         EXPECT_EQ(held[time].at<float>({length - 1}), 2 * static_cast<float>(time));

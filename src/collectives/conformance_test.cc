@@ -2,8 +2,8 @@
 
 #include "support/conformance_values.h"
 
-// Every algorithm inside of one process, for many numbers of members and elements, against a serial
-// loop.
+// Every algorithm runs inside one process, for many numbers of members and elements. A serial loop
+// computes what is expected.
 
 namespace cohort {
 namespace {

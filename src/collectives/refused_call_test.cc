@@ -41,7 +41,7 @@ TEST_P(RefusedCall, IsNamedOnEveryMember) {
   EXPECT_ERROR(Code::FailedPrecondition, "rank 1 (task 1)", group[1].barrier());
 }
 
-// Whoever waits for the member does not take it for a lost one, which may come back.
+// The other members do not take the member for a lost member, which may come back.
 TEST_P(RefusedCall, IsNamedWhenTheMemberLeavesAtOnce) {
   std::vector<Communicator> group = make_group(3, GetParam());
   const std::vector<Status> statuses = run_members(3, [&](int rank) {
@@ -69,7 +69,7 @@ TEST_P(RefusedCall, OfAllMembersMayBeFollowedByALateOne) {
   });
 }
 
-// Somebody else is late: that must not be taken for it.
+// Rank 2 is late. The other members must not take its delay for a refused call.
 TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
   std::vector<Communicator> group = make(3);
   const auto refuse_and_reduce = [&](Communicator& member) {

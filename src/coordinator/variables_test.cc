@@ -256,7 +256,7 @@ TEST(PartitionedVariables, AreRestoredIntoAnotherNumberOfPartsWithTheirSlots) {
     fresh.train({4, 1});
     EXPECT_EQ(fresh.values(), three.values()) << parts;
     fresh.train({3, 3});
-    fresh.checkpoint.restore(saved).assert_consumed();  // into those that there are
+    fresh.checkpoint.restore(saved).assert_consumed();  // the slots exist now
     fresh.train({4, 1});
     EXPECT_EQ(fresh.values(), three.values()) << parts;
   }

@@ -20,7 +20,7 @@ struct Row {
   std::string expected;
 };
 
-// The device of a node that is made inside of the scopes.
+// The device of a node that is made inside the scopes.
 std::string device_within(const std::vector<Scope>& scopes) {
   Graph graph;
   const auto building = graph.as_default();

@@ -64,12 +64,12 @@ TEST(Stalls, AtAQueueAreThoseOfWhoeverIsToFillIt) {
   EXPECT_EQ(stalls[0].guilty, std::vector<size_t>{1});
   ASSERT_EQ(stalls[0].waiting.size(), 3U);
   EXPECT_EQ(stalls[0].waiting[2].what, queue.what);
-  // Nobody is left who could.
+  // All other tasks wait for the ps, so none of them can fill its queue.
   const auto all = find_stalls(
       four_tasks(), {{answer_of({"h:4"})}, {answer_of({"h:4"})}, {answer_of({"h:4"})}, {queue}});
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].guilty, std::vector<size_t>{3});
-  // A task that waits at a queue of its own is nobody's concern.
+  // No other task waits for a task that waits at its own queue, so that is not a stall.
   EXPECT_TRUE(find_stalls(four_tasks(), {{}, {}, {}, {queue}}).empty());
   EXPECT_TRUE(find_stalls(four_tasks(), {{queue}, {}, {}, {}}).empty());
 }

@@ -42,7 +42,7 @@ std::string capped(const std::string& text) { return text.substr(0, kMaxStatusTe
 // A part of gRPC's text and its meaning. The first that fits counts.
 struct Symptom {
   std::string_view sign;
-  std::string_view meaning;  // "nobody listens at {address}", ...
+  std::string_view meaning;  // "who listens at {0} does not speak TLS", ...
   Code code = Code::Unavailable;
 };
 

@@ -248,7 +248,7 @@ TEST(Endpoint, SharesMemoryOnOneHost) {
     EndpointOptions near = client();
     near.transport = transport;
     const auto asking = make_endpoint(near);
-    // Not the exact address, so not inside of the process.
+    // The address differs from the listener's own, so the connection leaves the process.
     const int port = parse_address(echo.address()).port;
     const auto connection = asking->connect(address_text("127.0.0.1", port), MessageLog::soon());
     EXPECT_EQ(connection->kind(), "shared-memory");

@@ -1,4 +1,4 @@
-// Gradients of variables that are read inside of branches and loops.
+// Branches and loops read variables, and tapes find the gradients of these variables.
 
 #include <gtest/gtest.h>
 
@@ -319,7 +319,7 @@ TEST_F(ControlFlowGradients, SurviveSerialization) {
   EXPECT_EQ(at(1, slope), Floats({20}));
 }
 
-// Calls a function of x under a tape: inside of a traced function, or outside of it.
+// Each calls a function of x under a tape. The tape is open inside or outside a traced function.
 float inside(const std::function<Tensor(Tensor)>& f, const Variable& v, float x) {
   const auto traced = function([&](Tensor given) {
     GradientTape tape;

@@ -1,4 +1,5 @@
-// Kernels write over an input at its last use, and over nothing that somebody else can see.
+// A kernel writes over an input at its last use. It never writes over a value that other code
+// holds.
 
 #include <gtest/gtest.h>
 

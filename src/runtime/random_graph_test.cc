@@ -1,4 +1,4 @@
-// Draws inside of graphs and functions: new numbers in every run, the same ones again from the
+// Graphs and functions draw new numbers in every run, and the same numbers again from the same
 // seed.
 
 #include <gtest/gtest.h>

@@ -74,7 +74,7 @@ TEST_P(ConnectionConformance, DestroyingAnEndTellsTheOther) {
   pair_ = {};
 }
 
-// A sender that waits because nobody reads.
+// A sender that waits because the other end does not read.
 class WaitingSender {
  public:
   WaitingSender(Connection& connection, size_t limit_bytes)

@@ -73,7 +73,8 @@ TEST_P(ConnectionConformance, ClosingFreesWhoWaitsForMessages) {
   pair_ = {};
 }
 
-// Every thread asks and waits for its own answers; whoever reads delivers the others' too.
+// Every thread asks and waits for its own answers. The thread that reads delivers the answers of
+// all threads.
 TEST_P(ConnectionConformance, ManyThreadsWaitAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 200;

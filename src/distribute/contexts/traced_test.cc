@@ -1,4 +1,4 @@
-// Traced functions and strategies: around run(), and inside of it.
+// Traced functions work around a strategy's run(), and inside run().
 
 #include <gtest/gtest.h>
 
@@ -266,7 +266,8 @@ TEST_F(Traced, EachPlaceHasItsTraces) {
   EXPECT_EQ(read().to<float>(), 1.f);
 }
 
-// One training step, called as it is, traced around run(), and traced inside of it.
+// One training step gives the same results when it is eager, traced around run(), and traced inside
+// run().
 TEST_F(Traced, TrainingGivesTheEagerResults) {
   const Tensor images = random::Generator(1).uniform({32, 6});
   const Tensor labels = random::Generator(2).randint({32}, 0, 3);

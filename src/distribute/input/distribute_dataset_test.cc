@@ -147,7 +147,7 @@ TEST(DistributeDataset, TheDefaultStrategyPassesDatasetsThrough) {
     return range(3).batch(2);
   });
   EXPECT_EQ(steps_of(dist), (Steps{{{0, 1}}, {{2}}}));
-  // As ordinary code, also inside of a strategy.
+  // The dataset gives the same elements inside the scope of another strategy.
   const auto strategy = mirrored(2);
   const auto scope = strategy->scope();
   EXPECT_EQ(steps_of(dist), (Steps{{{0, 1}}, {{2}}}));

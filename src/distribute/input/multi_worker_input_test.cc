@@ -102,7 +102,8 @@ TEST(MultiWorkerInput, AutoWithFewerFilesThanWorkersIsAnErrorOnAllWorkers) {
   });
 }
 
-// The mean over all samples, for every number of them: nobody waits for ever, nobody counts twice.
+// The mean over all samples is right for every number of samples. No worker waits forever, and no
+// sample counts twice.
 TEST(MultiWorkerInput, MeansAreRightForEverySplit) {
   for (int workers = 2; workers <= 4; ++workers) {
     on_workers(workers, [](MultiWorkerMirroredStrategy& strategy) {

@@ -1,4 +1,4 @@
-// all_gather inside of run().
+// Replicas call all_gather inside run().
 
 #include "support/expect_error.h"
 #include "support/ways_of_reducing.h"

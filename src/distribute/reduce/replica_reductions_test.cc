@@ -1,4 +1,4 @@
-// all_reduce inside of run().
+// Replicas call all_reduce inside run().
 
 #include <future>
 #include <map>

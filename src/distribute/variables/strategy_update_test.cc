@@ -69,7 +69,7 @@ TEST(StrategyUpdate, HasTheSameBitsWhoeverAddsUpTheGradients) {
   }
 }
 
-// A graph that somebody sent may hold anything.
+// A graph that another task sends may hold anything.
 TEST(StrategyUpdate, TermsOfAGradientMustBeAlike) {
   const Variable v({1.f, 2.f, 3.f});
   const internal::Attrs attrs{

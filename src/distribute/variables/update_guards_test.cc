@@ -32,7 +32,7 @@ TEST(DivergenceGuard, NamesTheVariableTheReplicaAndTheStep) {
   const auto train = [&] { strategy->run([&] { step(optimizer, 1, v); }); };
   train();
   train();
-  // Behind everybody's back, as a broken memory would.
+  // The strategy does not see this write, as it does not see broken memory.
   Variable copy = internal::distributed(v)->copies()[2];
   copy.assign_add(1e-3f);
   train();
