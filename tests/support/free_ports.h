@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -12,24 +11,31 @@
 
 namespace cohort::test {
 
-// Addresses on this host that nobody listens at: the system chose the ports a moment ago.
+// Binds a socket to a port that the system chooses, and returns the port. The process holds the
+// socket until it ends. As with cli::HeldPort, the system gives a bound port to no other process,
+// and a server that names the port and sets SO_REUSEADDR (as gRPC does) may listen there. So no
+// other test takes the port before a server listens, or while a server is restarted.
+inline int hold_free_port() {
+  const int on = 1;
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    throw Error(Code::ResourceExhausted, "no port is free");
+  }
+  return ntohs(address.sin_port);
+}
+
+// Addresses on this host that no process listens at. This process holds the ports until it ends.
 inline std::vector<std::string> free_addresses(int count) {
-  std::vector<int> sockets;
   std::vector<std::string> addresses;
   for (int i = 0; i < count; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      throw Error(Code::ResourceExhausted, "no port is free");
-    }
-    sockets.push_back(fd);
-    addresses.push_back("localhost:" + std::to_string(ntohs(address.sin_port)));
+    addresses.push_back("localhost:" + std::to_string(hold_free_port()));
   }
-  for (const int fd : sockets) close(fd);
   return addresses;
 }
 
