@@ -73,11 +73,16 @@ void CollectiveGroup::lost(int member, const Status& why) {
 }
 
 void CollectiveGroup::member_left(int rank, uint64_t calls) {
+  std::optional<Status> failure;
   {
     const std::lock_guard lock(mutex_);
     if (!left_.emplace(rank, calls).second) return;
+    failure = failure_;
     over_from_.store(std::min(over_from_.load(), calls), std::memory_order_release);
   }
+  // As in leave(): the thread that found the failure may not have sent it yet, and a member that
+  // learns only of the leaving would blame the member that leaves.
+  if (failure) tell_all(message(Kind::Failed, *failure));
   // This message may reach a member before the refusal that the leaving member sent itself.
   if (const auto refusal = log_.refusal_of(rank)) tell_refusal(*refusal);
   tell_all(message(Kind::Left, rank, calls));
