@@ -462,7 +462,7 @@ class Setup(Scratch):
 class Environment(unittest.TestCase):
     """docs/environment.md lists what the source reads from and writes to the environment."""
 
-    NAME = re.compile(r'"((?:COHORT|TF|SLURM|SM|OMPI|PMI|PMIX|KUBERNETES|LOCAL|WORLD|MASTER|OMP)_[A-Z_]+)"')
+    NAME = re.compile(r'"((?:COHORT|TF|SLURM|SM|OMPI|PMI|PMIX|KUBERNETES|LOCAL|WORLD|MASTER|OMP)_[A-Za-z_]+)"')
 
     def test_every_variable_is_listed(self):
         page = (ROOT / "docs/environment.md").read_text()
