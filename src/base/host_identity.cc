@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/log.h"
-#include "base/machine.h"
+#include "base/random_number.h"
 
 namespace cohort::internal {
 

@@ -12,8 +12,8 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 
 namespace cohort::internal {
 namespace {

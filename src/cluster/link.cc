@@ -5,8 +5,8 @@
 
 #include "base/host_identity.h"
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "rpc/make_endpoint.h"
 
 namespace cohort::internal {

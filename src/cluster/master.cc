@@ -1,7 +1,7 @@
 #include "cluster/master.h"
 
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "cluster/task_directory.h"
 #include "runtime/thread_pool.h"
 

@@ -9,9 +9,9 @@
 #include <mutex>
 
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "base/timers.h"
 #include "cluster/master.h"
 #include "cluster/server_status.h"

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/raise.h"
 #include "collectives/algorithms.h"
 #include "collectives/shared_engine.h"

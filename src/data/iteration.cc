@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/machine.h"
+#include "base/random_number.h"
 #include "data/node.h"
 
 namespace cohort::data::internal {

@@ -6,7 +6,7 @@
 
 #include "base/host_identity.h"
 #include "base/log.h"
-#include "base/machine.h"
+#include "base/random_number.h"
 #include "rpc/make_endpoint.h"
 
 namespace cohort::internal {

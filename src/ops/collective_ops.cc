@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/collective_purpose.h"
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "cohort/ops.h"
 #include "kernels/reduce_elements.h"
 #include "ops/all_ops.h"

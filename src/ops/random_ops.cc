@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
 #include "kernels/dtypes.h"

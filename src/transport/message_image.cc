@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "base/machine.h"
+#include "base/aligned_memory.h"
 #include "base/raise.h"
 
 namespace cohort::internal {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/machine.h"
+#include "base/aligned_memory.h"
 #include "base/raise.h"
 #include "transport/message.h"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/machine.h"
 #include "base/raise.h"
 #include "transport/shared_connection.h"
 #include "transport/unix_socket.h"

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/machine.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 
 namespace cohort::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/machine.h"
+#include "base/aligned_memory.h"
 #include "base/raise.h"
 #include "transport/in_process.h"
 
