@@ -7,6 +7,7 @@
 #include "cohort/ops.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 #include "tensor/aten.h"
 
 namespace cohort::internal {

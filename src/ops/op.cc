@@ -46,12 +46,6 @@ const OpDef* find_op_or_null(std::string_view name) {
   return found == ops->end() ? nullptr : found->second;
 }
 
-const OpDef& find_op(std::string_view name) {
-  const OpDef* const op = find_op_or_null(name);
-  if (op == nullptr) raise(Code::NotFound, "[Op] there is no op '{}'", name);
-  return *op;
-}
-
 void check_call(const OpDef& op, size_t inputs, const Attrs& attrs) {
   if (inputs < static_cast<size_t>(op.inputs.least) ||
       inputs > static_cast<size_t>(op.inputs.most)) {

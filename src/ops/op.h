@@ -252,9 +252,8 @@ inline Tensor apply(const OpDef& op, std::initializer_list<Tensor> inputs, Attrs
 
 // Every op compiled in, in the order of op_list.inc.
 std::span<const OpDef* const> all_ops();
+// Returns null if there is no op of that name.
 const OpDef* find_op_or_null(std::string_view name);
-// Throws NotFound for an unknown name.
-const OpDef& find_op(std::string_view name);
 
 // `infer` takes for granted that a call has the inputs and attributes of the op, because functions
 // of this library make it. Throws InvalidArgument, naming the op and what is wrong, when a call

@@ -9,6 +9,7 @@
 #include "kernels/random_values.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 
 namespace cohort::internal {
 namespace {

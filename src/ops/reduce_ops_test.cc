@@ -5,6 +5,7 @@
 #include "cohort/ops.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 
 namespace cohort::internal {
 namespace {

@@ -11,6 +11,7 @@
 #include "graph/graph_impl.h"
 #include "ops/element_source.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 
 namespace cohort {
 namespace {

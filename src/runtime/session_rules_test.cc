@@ -11,6 +11,7 @@
 #include "ops/op.h"
 #include "ops/variable_cell.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 #include "tensor/devices.h"
 
 namespace cohort {

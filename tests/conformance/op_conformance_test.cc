@@ -10,6 +10,7 @@
 #include "cohort/cohort.h"
 #include "conformance/op_example.h"
 #include "ops/dispatch.h"
+#include "support/find_op.h"
 #include "tensor/aten.h"
 
 namespace cohort::testing {

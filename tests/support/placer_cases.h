@@ -7,6 +7,7 @@
 
 #include "graph/placer.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 
 // What the tests of the placer share: graphs and their places as rows of tables.
 

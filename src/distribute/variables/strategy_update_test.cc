@@ -10,6 +10,7 @@
 #include "cohort/random.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
+#include "support/find_op.h"
 #include "support/variable_test_strategies.h"
 
 namespace cohort {

@@ -6,6 +6,7 @@
 #include "cohort/native_function.h"
 #include "graph/function_graph.h"
 #include "ops/variable_cell.h"
+#include "support/find_op.h"
 
 namespace cohort::testing {
 Tensors apply_op(std::string_view op, const Tensors& inputs, const Attrs& attrs) {

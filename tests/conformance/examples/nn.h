@@ -3,6 +3,7 @@
 #include "cohort/nn_ops.h"
 #include "conformance/op_example.h"
 #include "ops/op.h"
+#include "support/find_op.h"
 #include "tensor/aten.h"
 
 // What the examples of neural networks share.

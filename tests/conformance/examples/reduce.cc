@@ -3,6 +3,7 @@
 #include "conformance/op_example.h"
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "support/find_op.h"
 
 namespace cohort::testing {
 namespace {

@@ -1,4 +1,5 @@
 #include "conformance/examples/shape.h"
+#include "support/find_op.h"
 
 #include <cmath>
 

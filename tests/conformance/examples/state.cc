@@ -3,6 +3,7 @@
 #include "ops/op.h"
 #include "ops/variable_cell.h"
 #include "ops/variable_ops.h"
+#include "support/find_op.h"
 
 // Ops that change variables: what they compute is tested with Variable and the optimizers; here
 // their inference is.
