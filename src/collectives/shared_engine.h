@@ -3,37 +3,26 @@
 #include <array>
 #include <atomic>
 
-#include "base/file_descriptor.h"
+#include "base/sealed_memory.h"
 #include "base/waiting.h"
 #include "collectives/algorithms.h"
 #include "collectives/engine.h"
 
 namespace cohort::internal {
 
-// Memory that several processes map. It has no name in any file system, so nothing is left of it
-// when they end. Its size is sealed: no process can cut it while another one reads.
-class SharedSegment {
+// The memory in which the members on one host work.
+class SharedSegment : public SealedMemory {
  public:
+  using SealedMemory::SealedMemory;
   // Zeroed. Throws ResourceExhausted if the system does not have that much memory.
-  static std::shared_ptr<SharedSegment> create(size_t bytes);
+  static std::shared_ptr<SharedSegment> create(size_t bytes) {
+    return std::make_shared<SharedSegment>(bytes, Pages::AtOnce);
+  }
   // Maps the segment of another process, which passed its descriptor. Throws DataLoss if the
   // segment is not sealed or has another size.
   static std::shared_ptr<SharedSegment> map(FileDescriptor memory, size_t bytes);
-  ~SharedSegment();
-  SharedSegment(const SharedSegment&) = delete;
-  SharedSegment& operator=(const SharedSegment&) = delete;
 
-  std::byte* data() const { return data_; }
-  int descriptor() const { return memory_.get(); }
-  // The memory stays mapped, but cannot be passed to another process any more.
-  void forget_descriptor() { memory_ = FileDescriptor(); }
-
- private:
-  SharedSegment(FileDescriptor memory, size_t bytes);
-
-  FileDescriptor memory_;
-  size_t bytes_;
-  std::byte* data_ = nullptr;
+  std::byte* data() const { return bytes().data(); }
 };
 
 // One zeroed segment for all members: the first member makes it and passes its descriptor to the

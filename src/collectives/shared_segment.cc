@@ -1,9 +1,4 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <array>
-#include <cerrno>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -12,59 +7,12 @@
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
-namespace {
-
-// Without these seals another process could cut the memory, and reading it would end this process.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-void check_sealed(const FileDescriptor& memory, size_t bytes) {
-  struct stat about {};
-  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
-  if (::fstat(memory.get(), &about) == 0 && seals >= 0 && (seals & kSeals) == kSeals &&
-      static_cast<size_t>(about.st_size) == bytes) {
-    return;
-  }
-  raise(Code::DataLoss, "[SharedMemory] expected {} sealed bytes, got {} bytes with seals {:x}",
-        bytes, about.st_size, seals);
-}
-
-}  // namespace
-
-SharedSegment::SharedSegment(FileDescriptor memory, size_t bytes)
-    : memory_(std::move(memory)), bytes_(bytes) {
-  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
-  if (mapped == MAP_FAILED) {
-    raise(Code::ResourceExhausted, "[SharedMemory] cannot map {} bytes: {}", bytes,
-          errno_text(errno));
-  }
-  data_ = static_cast<std::byte*>(mapped);
-  ::madvise(data_, bytes_, MADV_HUGEPAGE);  // where the system has some for this
-}
-
-SharedSegment::~SharedSegment() { ::munmap(data_, bytes_); }
-
-std::shared_ptr<SharedSegment> SharedSegment::create(size_t bytes) {
-  FileDescriptor memory(::memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) raise(Code::ResourceExhausted, "[SharedMemory] {}", errno_text(errno));
-  // All memory is taken now: if it were missing later, a write would end the process. A signal
-  // interrupts the call, whatever its handler says.
-  int error = 0;
-  do {
-    error = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  if (error != 0) {
-    raise(Code::ResourceExhausted, "[SharedMemory] the system does not have {} bytes: {}", bytes,
-          errno_text(error));
-  }
-  if (::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
-    raise(Code::ResourceExhausted, "[SharedMemory] cannot seal memory: {}", errno_text(errno));
-  }
-  return std::shared_ptr<SharedSegment>(new SharedSegment(std::move(memory), bytes));
-}
-
 std::shared_ptr<SharedSegment> SharedSegment::map(FileDescriptor memory, size_t bytes) {
-  check_sealed(memory, bytes);
-  return std::shared_ptr<SharedSegment>(new SharedSegment(std::move(memory), bytes));
+  const size_t size = sealed_size(memory);
+  if (size != bytes) {
+    raise(Code::DataLoss, "[SharedMemory] expected {} sealed bytes, got {}", bytes, size);
+  }
+  return std::make_shared<SharedSegment>(std::move(memory), bytes);
 }
 
 // How a descriptor travels: each member listens at a Unix socket and sends the socket's name and a

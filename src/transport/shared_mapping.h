@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/sealed_memory.h"
 #include "transport/message_codec.h"
 #include "transport/unix_socket.h"
 
@@ -75,20 +75,18 @@ class SharedMapping {
   explicit SharedMapping(FileDescriptor memory);
   SharedMapping(const SharedMapping&) = delete;
   SharedMapping& operator=(const SharedMapping&) = delete;
-  ~SharedMapping();
 
-  int descriptor() const { return memory_.get(); }
+  int descriptor() const { return memory_.descriptor(); }
   // The memory stays; no other process can get it any more.
-  void forget_descriptor() { memory_ = FileDescriptor(); }
+  void forget_descriptor() { memory_.forget_descriptor(); }
   // 0: from the process that made the memory; 1: to that process.
   SharedDirection& direction(int index) const;
   std::span<std::byte> arena(int index) const;
 
  private:
-  void map(size_t bytes);
+  void leave_out_of_dumps();
 
-  FileDescriptor memory_;
-  std::span<std::byte> bytes_;
+  SealedMemory memory_;
 };
 
 // The two ends of the ring of a SharedDirection. Each process trusts only its own position. Both
