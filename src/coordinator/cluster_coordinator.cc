@@ -33,8 +33,9 @@ double seconds_from_environment(const char* name) {
   return text == nullptr ? 0 : std::max(0., std::strtod(text, nullptr));
 }
 
-// Ends early at `stop`.
-void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
+// pause_for() of base/waiting.h cannot end early, and a coordinator that stops must not wait for a
+// start delay of up to an hour.
+void wait_unless_stopped(std::chrono::milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any woken;
   std::unique_lock lock(mutex);
@@ -202,7 +203,7 @@ void ClusterCoordinatorState::shut_down() {
 }
 
 void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_token& stop) {
-  pause_for(start_delay(channel.worker()), stop);
+  wait_unless_stopped(start_delay(channel.worker()), stop);
   while (!stop.stop_requested()) {
     if (!connect(channel, stop)) continue;
     const ClosurePtr closure = queue_.take(channel.worker(), stop);
@@ -231,7 +232,7 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
                                 options_.worker_recovery_timeout.count() / 1000, status.message)});
   }
   log_debug("[Coordinator] worker {} does not answer: {}", channel.task(), status.message);
-  pause_for(kRetryPause, stop);
+  wait_unless_stopped(kRetryPause, stop);
   return false;
 }
 
