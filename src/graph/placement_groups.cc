@@ -64,6 +64,7 @@ int device_priority(std::string_view type) {
 }
 
 DeviceTypes supported_types(const GraphImpl& graph, const Node& node) {
+  if (node.op->traits.has(Trait::HostOnly)) return kHostOnly;
   const bool strings = std::ranges::any_of(node.outputs, is_string) ||
                        std::ranges::any_of(node.inputs, [&](NodeOutput input) {
                          return is_string(graph.spec(input));

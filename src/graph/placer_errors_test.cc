@@ -95,6 +95,22 @@ TEST(Placer, SoftPlacementKeepsTheTaskAndDropsTheDevice) {
       true);
 }
 
+TEST(Placer, AnOpThatIsHostOnlyGoesToACpuOfItsTask) {
+  expect_placed({{"without a request", kGpuHost, {host_only("a")}, {{"a", "localhost:0/CPU:0"}}}},
+                false);
+  expect_placed(
+      {{"in the scope of a GPU",
+        kGpuCluster,
+        {{"x", "/job:worker/task:0/gpu:0"}, host_only("a", "/job:worker/task:0/gpu:0", {"x"})},
+        {{"x", "worker:0/GPU:0"}, {"a", "worker:0/CPU:0"}}}},
+      true);
+  expect_refused({{"in the scope of a GPU",
+                   kGpuHost,
+                   {host_only("a", "/gpu:0")},
+                   {"'a' (Host, asks for '/device:GPU:0')", "there are kernels on CPU only"}}},
+                 false);
+}
+
 TEST(Placer, SoftPlacementWarnsWhenAResourceMovesForItsConsumers) {
   testing::internal::CaptureStderr();
   place({var("v", "/gpu:1"), text("read", "", {"v"})}, on(kGpuHost, true));

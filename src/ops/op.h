@@ -180,7 +180,7 @@ enum class Trait : uint16_t {
   Random = 1 << 5,       // gives other values for another key
   MayWait = 1 << 6,      // waits for what another run does, or runs code of the user's
   ShapeOnly = 1 << 7,    // looks at the shape of its input, not at the values
-  HostOnly = 1 << 8,     // computes in the host's memory, whatever the device
+  HostOnly = 1 << 8,     // has kernels on CPU devices only, whatever its dtypes
 };
 
 class Traits {

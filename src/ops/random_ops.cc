@@ -262,7 +262,7 @@ extern constexpr OpDef kRandomKey{
           k.outputs[0] = Tensor({static_cast<int64_t>(seed), k.attrs.integer("counter")});
         },
     .no_gradient_because = kDrawn,
-    .traits = Trait::Random | Trait::HostOnly,
+    .traits = Trait::Random,
 };
 
 }  // namespace cohort::internal

@@ -385,6 +385,27 @@ TEST(OpList, EveryOpHasAnExample) {
   }
 }
 
+// The placer moves these ops away from other devices, and refuses to where it may not. An op that
+// gets or loses the trait changes which graphs can be placed.
+TEST(OpList, TheseOpsHaveKernelsOnCpusOnly) {
+  std::set<std::string_view> found;
+  for (const OpDef* op : internal::all_ops()) {
+    if (op->traits.has(internal::Trait::HostOnly)) found.insert(op->name);
+  }
+  const std::set<std::string_view> expected = {"ForgetState",        "HoldPresence",
+                                               "HoldTensors",        "IteratorHandle",
+                                               "IteratorNext",       "IteratorNextOptional",
+                                               "LoadShard",          "NativeFunction",
+                                               "NativeFunctionGrad", "Print",
+                                               "QueueClose",         "QueueDequeue",
+                                               "QueueDequeueMany",   "QueueEnqueue",
+                                               "QueueEnqueueMany",   "QueueHandle",
+                                               "QueueSize",          "ReadShard",
+                                               "RemoveShards",       "StartIterator",
+                                               "WriteShard"};
+  EXPECT_EQ(found, expected);
+}
+
 TEST(OpList, EveryOpIsWhole) {
   std::set<std::string_view> names;
   for (const OpDef* op : internal::all_ops()) {

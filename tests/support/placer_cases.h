@@ -16,17 +16,19 @@ namespace cohort::internal {
 using Names = std::vector<std::string>;
 
 // Ops stand for their kind: what matters here is what goes in and comes out.
-constexpr OpDef make_op(std::string_view name) {
+constexpr OpDef make_op(std::string_view name, Traits traits = {}) {
   return {.name = name,
           .inputs = {0, kAnyNumber},
           .dtypes = kAnyType,
           .infer = nullptr,
           .compute = nullptr,
-          .gradient = nullptr};
+          .gradient = nullptr,
+          .traits = traits};
 }
 inline constexpr OpDef kVarOp = make_op("Var");
 inline constexpr OpDef kTextOp = make_op("Text");
 inline constexpr OpDef kPlainOp = make_op("Op");
+inline constexpr OpDef kHostOp = make_op("Host", Trait::HostOnly);
 
 struct NodeRow {
   std::string name;
@@ -41,6 +43,9 @@ inline NodeRow var(std::string name, std::string device = "") {
 }
 inline NodeRow text(std::string name, std::string device = "", Names inputs = {}) {
   return {std::move(name), std::move(device), std::move(inputs), {}, &kTextOp};
+}
+inline NodeRow host_only(std::string name, std::string device = "", Names inputs = {}) {
+  return {std::move(name), std::move(device), std::move(inputs), {}, &kHostOp};
 }
 inline NodeRow looks(std::string name, std::string op, Names inputs, std::string device = "") {
   return {std::move(name), std::move(device), std::move(inputs), {}, &find_op(op)};
