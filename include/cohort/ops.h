@@ -28,6 +28,7 @@ Tensor abs(const Tensor& x, Site site = Site::here());     // integers too
 Tensor sign(const Tensor& x, Site site = Site::here());    // integers too; -1, 0 or 1
 Tensor square(const Tensor& x, Site site = Site::here());  // integers too
 Tensor exp(const Tensor& x, Site site = Site::here());
+Tensor expm1(const Tensor& x, Site site = Site::here());  // exp(x) - 1, exact near 0
 Tensor log(const Tensor& x, Site site = Site::here());
 Tensor log1p(const Tensor& x, Site site = Site::here());  // log(1 + x), exact near 0
 Tensor sqrt(const Tensor& x, Site site = Site::here());

@@ -68,6 +68,10 @@ extern constexpr OpDef kExp = unary_op(
     "Exp", kFloatTypes, [](Kernel& k) { compute_unary(k, at::exp, at::exp_); },
     [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; });
 
+extern constexpr OpDef kExpm1 = unary_op(
+    "Expm1", kFloatTypes, [](Kernel& k) { compute_unary(k, at::expm1, at::expm1_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * (call.outputs[0] + 1)}; });
+
 extern constexpr OpDef kLog = unary_op(
     "Log", kFloatTypes, [](Kernel& k) { compute_unary(k, at::log, at::log_); },
     [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; });
@@ -182,6 +186,7 @@ Tensor abs(const Tensor& x, Site site) { return apply(internal::kAbs, {x}, {}, s
 Tensor sign(const Tensor& x, Site site) { return apply(internal::kSign, {x}, {}, site); }
 Tensor square(const Tensor& x, Site site) { return apply(internal::kSquare, {x}, {}, site); }
 Tensor exp(const Tensor& x, Site site) { return apply(internal::kExp, {x}, {}, site); }
+Tensor expm1(const Tensor& x, Site site) { return apply(internal::kExpm1, {x}, {}, site); }
 Tensor log(const Tensor& x, Site site) { return apply(internal::kLog, {x}, {}, site); }
 Tensor log1p(const Tensor& x, Site site) { return apply(internal::kLog1p, {x}, {}, site); }
 Tensor sqrt(const Tensor& x, Site site) { return apply(internal::kSqrt, {x}, {}, site); }

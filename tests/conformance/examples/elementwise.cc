@@ -73,6 +73,7 @@ std::vector<OpExample> unary_examples() {
       unary("Sign", sign, at::sgn, matrix()),
       unary("Square", square, at::square, matrix()),
       unary("Exp", exp, at::exp, matrix()),
+      unary("Expm1", expm1, at::expm1, matrix()),
       unary("Log", log, at::log, positive()),
       unary("Log1p", log1p, at::log1p, positive()),
       unary("Sqrt", sqrt, at::sqrt, positive()),
