@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -11,7 +13,9 @@
 namespace cohort::internal {
 
 // Threads for work that may block: no task waits for the thread of another task. An idle thread is
-// used again; without one, a new thread is made. The destructor waits for all tasks.
+// used again; without one, a new thread is made. A thread ends when it has been idle for a second,
+// which is long beside the 20 us that it takes to make one, so that a burst of tasks leaves no
+// threads behind. The destructor waits for all tasks.
 class ThreadPool {
  public:
   explicit ThreadPool(std::string name) : name_(std::move(name)) {}
@@ -21,7 +25,8 @@ class ThreadPool {
       stopping_ = true;
     }
     wake_.notify_all();
-    threads_.clear();  // joins
+    ended_.clear();  // joins
+    threads_.clear();
   }
 
   ThreadPool(const ThreadPool&) = delete;
@@ -30,12 +35,13 @@ class ThreadPool {
   // `task` must not throw.
   void submit(std::function<void()> task) {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_) {
-      threads_.emplace_back(name_, [this](const std::stop_token&) { work(); });
-    } else {
+    ended_.clear();
+    if (tasks_.size() < idle_) {
       wake_.notify_one();
+    } else {
+      threads_.emplace_back(name_, [this](const std::stop_token&) { work(); });
     }
+    tasks_.push_back(std::move(task));
   }
 
  private:
@@ -43,9 +49,9 @@ class ThreadPool {
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
-      wake_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+      wake_.wait_for(lock, kIdleLimit, [&] { return stopping_ || !tasks_.empty(); });
       --idle_;
-      if (tasks_.empty()) return;
+      if (tasks_.empty()) break;
       std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
@@ -53,8 +59,12 @@ class ThreadPool {
       task = nullptr;  // without the lock: the task may hold the last reference to a session
       lock.lock();
     }
+    if (stopping_) return;
+    const auto own = std::ranges::find_if(threads_, &Thread::is_this_thread);
+    ended_.splice(ended_.end(), threads_, own);
   }
 
+  static constexpr std::chrono::seconds kIdleLimit{1};
   const std::string name_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -62,6 +72,7 @@ class ThreadPool {
   size_t idle_ = 0;
   bool stopping_ = false;
   std::list<Thread> threads_;
+  std::list<Thread> ended_;  // threads that only need to be joined
 };
 
 // The process's pool for the parts of graph runs.
