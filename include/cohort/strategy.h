@@ -171,9 +171,6 @@ struct StrategyTraits {
   bool between_graph = false;
   // Whether it has one replica by nature, so that values are never distributed.
   bool is_single = false;
-  // Whether optimizers may add up the replicas' gradients themselves, as they update: all replicas
-  // are in this process, and the program did not choose how values are reduced.
-  bool shares_gradients = false;
   // Whether its scope also opens the first of worker_devices() as the current device.
   bool opens_device = false;
   // Whether a dataset's elements go to worker_devices(). If not, they stay where they are made.
@@ -356,11 +353,6 @@ class GradientReducer {
   // uses at once. They may lie in memory that the next call writes.
   virtual Gradients sum_gradients(ReplicaContext& context, const Gradients& own,
                                   const std::vector<Variable>& variables) = 0;
-  // In a replica: lists of gradients, dense and alike, whose sum in that order is the same. An
-  // optimizer adds them up as it updates, which saves a pass over memory. Empty, in all replicas
-  // alike, where they are better added up first.
-  virtual std::vector<Gradients> gradient_terms(ReplicaContext& context, const Gradients& own,
-                                                const std::vector<Variable>& variables);
 };
 
 // A strategy that Strategy::deep_copy() can copy.

@@ -32,10 +32,6 @@ struct CollectiveAccess {
 // When a call with these options times out.
 Deadline deadline_of(const CollectiveOptions& options);
 
-// Returns when every member has called it with its pack, whose memory the members share. From then
-// on each member may read what the others wrote before.
-void share_pack(const Communicator& group, const Pack& pack, const CollectiveOptions& options);
-
 // The same members as another group, for calls that one member may begin long before the others:
 // no member is reported as missing. A call that all members make at the same time.
 Communicator make_background_group(const Communicator& members);

@@ -14,7 +14,7 @@ struct Names {
   std::string_view as_called;
 };
 
-constexpr std::array<Names, 12> kNames = {{{"Meet", "the first meeting"},
+constexpr std::array<Names, 11> kNames = {{{"Meet", "the first meeting"},
                                            {"AllReduce", "all_reduce"},
                                            {"Broadcast", "broadcast"},
                                            {"Reduce", "reduce"},
@@ -24,8 +24,7 @@ constexpr std::array<Names, 12> kNames = {{{"Meet", "the first meeting"},
                                            {"Barrier", "barrier"},
                                            {"MakePack", "make_pack"},
                                            {"Split", "split"},
-                                           {"Calibrate", "calibrate"},
-                                           {"SharePack", "share_pack"}}};
+                                           {"Calibrate", "calibrate"}}};
 
 bool has_op(CallKind kind) {
   return kind == CallKind::AllReduce || kind == CallKind::Reduce || kind == CallKind::ReduceScatter;
@@ -33,7 +32,7 @@ bool has_op(CallKind kind) {
 bool has_root(CallKind kind) { return kind == CallKind::Broadcast || kind == CallKind::Reduce; }
 bool has_values(CallKind kind) {
   return has_op(kind) || kind == CallKind::Broadcast || kind == CallKind::AllGather ||
-         kind == CallKind::MakePack || kind == CallKind::SharePack;
+         kind == CallKind::MakePack;
 }
 
 uint64_t hash_text(std::string_view text) {

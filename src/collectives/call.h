@@ -23,7 +23,6 @@ enum class CallKind : uint8_t {
   MakePack = 8,
   Split = 9,
   Calibrate = 10,
-  SharePack = 11,
 };
 
 // A call of a collective by one member: what all members must agree on, and the deadline.
@@ -47,7 +46,7 @@ struct Call {
 
   int64_t count() const { return shape.num_elements(); }
   static void list_fields(auto& fields, auto& c) {
-    fields(c.number, at_most(c.kind, CallKind::SharePack), at_most(c.op, ReduceOp::Product),
+    fields(c.number, at_most(c.kind, CallKind::Calibrate), at_most(c.op, ReduceOp::Product),
            at_most(c.dtype, kResource), c.root, c.shape, c.detail, c.on_gpu, c.pack, c.purpose,
            c.site, c.file, c.line);
   }

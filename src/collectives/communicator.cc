@@ -199,20 +199,6 @@ void Communicator::barrier(const CollectiveOptions& options) {
       *this, [](auto&) { return Call{.kind = CallKind::Barrier}; }, options, run_barrier);
 }
 
-void internal::share_pack(const Communicator& members, const Pack& pack,
-                          const CollectiveOptions& options) {
-  const PackMemory& memory = *CollectiveAccess::memory(pack);
-  int64_t elements = 0;
-  for (const Shape& shape : memory.shapes) elements += shape.num_elements();
-  const auto make = [&](auto&) -> Call {
-    return {.kind = CallKind::SharePack,
-            .dtype = memory.dtype,
-            .shape = {elements},
-            .pack = memory.number};
-  };
-  run_now(members, make, options, run_barrier);
-}
-
 void Communicator::send(const Tensor& value, int to, uint32_t tag) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
   check_rank(group, to, "the receiver");

@@ -8,14 +8,6 @@
 namespace cohort::internal {
 namespace {
 
-// Reads like a pointer to the sum of two arrays.
-template <typename T>
-struct SumOfTwo {
-  const T* first;
-  const T* second;
-  T operator[](int64_t i) const { return first[i] + second[i]; }
-};
-
 // torch's and TensorFlow's formulas differ in where a constant goes. A rule has both places; in the
 // place that is not used the constant has no effect, to the last bit.
 
@@ -49,8 +41,8 @@ struct RateIn {
   T parameter;
 };
 
-template <typename T, typename Gradient>
-void update(const SgdRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const SgdRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const T rate = static_cast<T>(step.learning_rate);
   const T shrink = static_cast<T>(rule.weight_decay);
@@ -61,8 +53,8 @@ void update(const SgdRule& rule, const UpdateStep& step, T* const* values, Gradi
   }
 }
 
-template <typename T, typename Gradient>
-void update(const MomentumRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const MomentumRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const RateIn<T> rate(rule.tensorflow, step.learning_rate);
   const DecayIn<T> weights(rule.tensorflow, step.learning_rate, rule.weight_decay);
@@ -79,8 +71,8 @@ void update(const MomentumRule& rule, const UpdateStep& step, T* const* values, 
   }
 }
 
-template <typename T, typename Gradient>
-void update(const AdagradRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const AdagradRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const T rate = static_cast<T>(step.learning_rate);
   const DecayIn<T> weights(rule.tensorflow, step.learning_rate, rule.weight_decay);
@@ -96,8 +88,8 @@ void update(const AdagradRule& rule, const UpdateStep& step, T* const* values, G
   }
 }
 
-template <typename T, typename Gradient>
-void update(const AdamRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const AdamRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const T keep1 = static_cast<T>(rule.beta1);
   const T keep2 = static_cast<T>(rule.beta2);
@@ -123,8 +115,8 @@ void update(const AdamRule& rule, const UpdateStep& step, T* const* values, Grad
   }
 }
 
-template <typename T, typename Gradient>
-void update(const RmsPropRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const RmsPropRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const RateIn<T> rate(rule.tensorflow, step.learning_rate);
   const T keep = static_cast<T>(rule.rho);
@@ -153,8 +145,8 @@ void update(const RmsPropRule& rule, const UpdateStep& step, T* const* values, G
 }
 
 // A parameter whose linear term stays within l1 is 0.
-template <typename T, typename Gradient>
-void update(const FtrlRule& rule, const UpdateStep& step, T* const* values, Gradient gradient,
+template <typename T>
+void update(const FtrlRule& rule, const UpdateStep& step, T* const* values, const T* gradient,
             int64_t count) {
   const T rate = static_cast<T>(step.learning_rate);
   if (rate == 0) return;  // nothing moves; the linear term would become infinite
@@ -181,36 +173,13 @@ void update(const FtrlRule& rule, const UpdateStep& step, T* const* values, Grad
 
 template <typename T>
 void update_elements(const OptimizerRule& any, const UpdateStep& step, T* const* values,
-                     GradientArrays<T> gradient, int64_t count) {
-  std::visit(
-      [&](const auto& rule) {
-        if (gradient.second == nullptr) {
-          update(rule, step, values, gradient.first, count);
-        } else {
-          update(rule, step, values, SumOfTwo<T>{gradient.first, gradient.second}, count);
-        }
-      },
-      any);
+                     const T* gradient, int64_t count) {
+  std::visit([&](const auto& rule) { update(rule, step, values, gradient, count); }, any);
 }
 
-template <typename T>
-void add_arrays(std::span<const T* const> arrays, int64_t count, T* sum) {
-  const T* const first = arrays[0];
-  const T* const second = arrays[1];
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) sum[i] = first[i] + second[i];
-  for (size_t array = 2; array < arrays.size(); ++array) {
-    const T* const next = arrays[array];
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) sum[i] += next[i];
-  }
-}
-
-template void update_elements(const OptimizerRule&, const UpdateStep&, float* const*,
-                              GradientArrays<float>, int64_t);
+template void update_elements(const OptimizerRule&, const UpdateStep&, float* const*, const float*,
+                              int64_t);
 template void update_elements(const OptimizerRule&, const UpdateStep&, double* const*,
-                              GradientArrays<double>, int64_t);
-template void add_arrays(std::span<const float* const>, int64_t, float*);
-template void add_arrays(std::span<const double* const>, int64_t, double*);
+                              const double*, int64_t);
 
 }  // namespace cohort::internal

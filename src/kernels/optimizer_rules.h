@@ -60,23 +60,10 @@ struct FtrlRule {
 using OptimizerRule =
     std::variant<SgdRule, MomentumRule, AdagradRule, AdamRule, RmsPropRule, FtrlRule>;
 
-// A gradient, or two arrays that are added up as they are read: going over both arrays once, side
-// by side, takes half the time of adding them up first, even block by block.
-template <typename T>
-struct GradientArrays {
-  const T* first;
-  const T* second = nullptr;
-};
-
 // Updates `count` elements of float or double. `values` are the parameter and its slots. No two
 // arrays overlap.
 template <typename T>
 void update_elements(const OptimizerRule& rule, const UpdateStep& step, T* const* values,
-                     GradientArrays<T> gradient, int64_t count);
-
-// Adds up `arrays` of float or double, of which there are at least two, element by element in their
-// order.
-template <typename T>
-void add_arrays(std::span<const T* const> arrays, int64_t count, T* sum);
+                     const T* gradient, int64_t count);
 
 }  // namespace cohort::internal

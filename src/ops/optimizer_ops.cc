@@ -1,7 +1,7 @@
 // The optimizers' update ops. Their inputs are: the variable's handle, one handle per slot, the
-// gradient, for a sparse gradient the row indices, for a dense one any number of terms that are
-// added to it, the learning rate and the step number (1 for the first update). The constants are
-// attributes; "all_rows" says that a sparse gradient is zero in the rows that it does not name.
+// gradient, for a sparse gradient the row indices, the learning rate and the step number (1 for the
+// first update). The constants are attributes; "all_rows" says that a sparse gradient is zero in
+// the rows that it does not name.
 
 #include <algorithm>
 #include <array>
@@ -20,9 +20,9 @@
 namespace cohort::internal {
 namespace {
 
-// Runs one update: once for a dense gradient of one or two terms, block by block for one of more,
-// once per row (rows named twice added up) for a sparse gradient unless "all_rows" is set. 16-bit
-// variables are updated in float. All cells are locked meanwhile.
+// Runs one update: once for a dense gradient, once per row (rows named twice added up) for a sparse
+// gradient unless "all_rows" is set. 16-bit variables are updated in float. All cells are locked
+// meanwhile.
 class OptimizerUpdate {
  public:
   OptimizerUpdate(Kernel& k, const OptimizerRule& rule)
@@ -92,51 +92,7 @@ class OptimizerUpdate {
             "[Optimizer] variable '{}' has {} elements, got a gradient of another shape with {}",
             cell(0).name(), count(), gradient().numel());
     }
-    if (k_.inputs.size() > slots_ + 4) return update_with_sum();
     apply_to(gradient().to(dtype()).contiguous(), 0, 0, count());
-  }
-
-  void update_with_sum() {
-    const std::vector<at::Tensor> terms = flat_terms();
-    terms[0].scalar_type() == at::kFloat ? add_and_apply<float>(terms)
-                                         : add_and_apply<double>(terms);
-  }
-
-  // Two terms are added as they are read. Of more terms the sum is made block by block, so that it
-  // never leaves the first cache.
-  template <typename T>
-  void add_and_apply(const std::vector<at::Tensor>& terms) {
-    constexpr int64_t kBlock = 2048;
-    std::vector<const T*> arrays;
-    for (const at::Tensor& term : terms) arrays.push_back(term.data_ptr<T>());
-    if (terms.size() == 2 && terms[0].scalar_type() == dtype()) {
-      return call(values_, 0, GradientArrays<T>{arrays[0], arrays[1]}, count());
-    }
-    const at::Tensor sum = at::empty({kBlock}, terms[0].options());
-    for (int64_t offset = 0; offset < count(); offset += kBlock) {
-      const int64_t size = std::min(kBlock, count() - offset);
-      add_arrays<T>(arrays, size, sum.data_ptr<T>());
-      apply_to(sum.scalar_type() == dtype() ? sum : sum.to(dtype()), offset, 0, size);
-      for (const T*& array : arrays) array += size;
-    }
-  }
-
-  // All terms of the gradient as vectors.
-  std::vector<at::Tensor> flat_terms() const {
-    const at::Tensor& first = gradient();
-    std::vector<at::Tensor> terms;
-    for (size_t i = slots_ + 1; i + 2 < k_.inputs.size(); ++i) {
-      const at::Tensor& term = in(k_, i);
-      if (term.sizes() != first.sizes() || term.scalar_type() != first.scalar_type() ||
-          (first.scalar_type() != at::kFloat && first.scalar_type() != at::kDouble)) {
-        raise(Code::InvalidArgument,
-              "[Optimizer] the {} terms of the gradient of variable '{}' must be float32 or "
-              "float64, all alike",
-              k_.inputs.size() - slots_ - 3, cell(0).name());
-      }
-      terms.push_back(term.contiguous().view({-1}));
-    }
-    return terms;
   }
 
   void update_rows() {
@@ -151,9 +107,9 @@ class OptimizerUpdate {
   // `size` elements from `offset` of the variable and its slots, with the gradient's from `from`.
   void apply_to(const at::Tensor& gradient, int64_t offset, int64_t from, int64_t size) const {
     if (dtype() == at::kFloat) {
-      call(values_, offset, GradientArrays<float>{gradient.data_ptr<float>() + from}, size);
+      call(values_, offset, gradient.data_ptr<float>() + from, size);
     } else if (dtype() == at::kDouble) {
-      call(values_, offset, GradientArrays<double>{gradient.data_ptr<double>() + from}, size);
+      call(values_, offset, gradient.data_ptr<double>() + from, size);
     } else {
       through_float(gradient, offset, from, size);
     }
@@ -166,12 +122,12 @@ class OptimizerUpdate {
       wide.push_back(parts.back().to(at::kFloat));
     }
     const at::Tensor slope = gradient.view({-1}).narrow(0, from, size).to(at::kFloat);
-    call(wide, 0, GradientArrays<float>{slope.data_ptr<float>()}, size);
+    call(wide, 0, slope.data_ptr<float>(), size);
     for (size_t i = 0; i <= slots_; ++i) parts[i].copy_(wide[i]);
   }
 
   template <typename T>
-  void call(const Values& values, int64_t offset, GradientArrays<T> gradient, int64_t size) const {
+  void call(const Values& values, int64_t offset, const T* gradient, int64_t size) const {
     constexpr size_t kMaxValues = 4;
     std::array<T*, kMaxValues> arrays = {};
     for (size_t i = 0; i <= slots_; ++i) arrays.at(i) = values[i].data_ptr<T>() + offset;

@@ -152,18 +152,13 @@ struct OptimizerState {
   Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables) {
     if (!variables.empty()) enter_graph(variables[0]);
     const auto path = cohort::internal::find_update_path(variables);
-    if (path == nullptr) return step({&gradients, 1}, variables, {});
+    if (path == nullptr) return step(gradients, variables, {});
     settle(*path, variables[0]);
-    const auto take = [&](std::span<const Gradients> terms, size_t copy) {
-      return step(terms, variables, {path.get(), copy});
+    const auto take = [&](const Gradients& sums, size_t copy) {
+      return step(sums, variables, {path.get(), copy});
     };
-    const Tensor done = path->apply(gradients, variables, {take, adds(), count()});
+    const Tensor done = path->apply(gradients, variables, {take, count()});
     return done.defined() ? done : count().read_value();
-  }
-
-  // Whether an update needs nothing of the gradients but their sum, element by element.
-  bool adds() const {
-    return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
   }
 
   // What one update changes: that copy of each variable and slot, and of the count. Without a path
@@ -177,10 +172,9 @@ struct OptimizerState {
     }
   };
 
-  // One update of the target, with the sum of the terms.
-  Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
+  // One update of the target.
+  Tensor step(const Gradients& gradients, const std::vector<Variable>& variables,
               const Target& target) {
-    const Gradients& gradients = terms.front();
     cohort::internal::require_some_gradient(gradients);
     const Gradients limited = clipped(gradients, clipping);
     const Variable counted = count();
@@ -194,9 +188,7 @@ struct OptimizerState {
         idle.name_once(variables[i]);
         continue;
       }
-      std::vector<Gradient> all{limited[i]};
-      for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
-      updates.push_back(update(variables[i], target, all, now, taken));
+      updates.push_back(update(variables[i], target, limited[i], now, taken));
     }
     if (!taken.is_symbolic()) return taken;
     const Tensor done = group(updates);
@@ -204,9 +196,8 @@ struct OptimizerState {
     return done;
   }
 
-  Tensor update(const Variable& variable, const Target& target, std::span<const Gradient> terms,
+  Tensor update(const Variable& variable, const Target& target, const Gradient& gradient,
                 const Tensor& rate_now, const Tensor& step) {
-    const Gradient& gradient = terms.front();
     const auto& handle = VariableAccess::impl(target.of(variable))->handle();
     std::vector<Tensor> inputs{handle.handle};
     for (const Variable& slot : slots_of(variable, target.path)) {
@@ -216,7 +207,7 @@ struct OptimizerState {
       inputs.push_back(gradient.slices().values);
       inputs.push_back(gradient.slices().indices);
     } else {
-      for (const Gradient& term : terms) inputs.push_back(term.dense());
+      inputs.push_back(gradient.dense());
     }
     inputs.push_back(rate_now);
     inputs.push_back(step);

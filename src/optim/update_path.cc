@@ -106,8 +106,7 @@ void ExternalUpdates::apply(const Gradients& own, const std::vector<Variable>& v
   optim::internal::check_all(own, variables);
   const RecordingPause pause;
   OptimizerSpan span(thread_dispatch().builder == nullptr);
-  const auto take = [&](std::span<const Gradients> terms, size_t) {
-    const Gradients& sums = terms.front();
+  const auto take = [&](const Gradients& sums, size_t) {
     require_some_gradient(sums);
     for (size_t i = 0; i < sums.size(); ++i) {
       if (!sums[i].defined()) state_->idle.name_once(variables[i]);
@@ -119,7 +118,7 @@ void ExternalUpdates::apply(const Gradients& own, const std::vector<Variable>& v
   };
   const auto path = find_update_path(variables);
   if (path == nullptr) {
-    take({&own, 1}, 0);
+    take(own, 0);
     return;
   }
   state_->settle(*path, variables[0]);

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,12 +32,8 @@ class UpdatePath {
   // the index of the copy. The program's own code that the step calls reads and writes that copy,
   // too. Returns what the step returned, in a graph all of it. Returns an undefined tensor when a
   // guard left the update out.
-  //
-  // The gradients come as one list. Where the step `adds`, they may come as several lists of dense
-  // gradients, which the step adds up in their order.
   struct Step {
-    std::function<Tensor(std::span<const Gradients> terms, size_t copy)> take;
-    bool adds;
+    std::function<Tensor(const Gradients& sums, size_t copy)> take;
     Variable taken;  // counts the optimizer's updates; it tells one optimizer from others
   };
   virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,

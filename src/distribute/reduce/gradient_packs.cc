@@ -166,34 +166,6 @@ void GradientLayout::write(size_t variable, const Gradient& gradient) {
              gradient.defined() ? gradient.dense() : zeros(pack.shape(place.index), pack.dtype()));
 }
 
-bool GradientLayout::is_within_reach() const {
-  const auto fits = [](const Pack& pack) {
-    return pack.is_shared() && (pack.dtype() == kFloat32 || pack.dtype() == kFloat64);
-  };
-  return std::none_of(has_rows.begin(), has_rows.end(), [](bool rows) { return rows; }) &&
-         std::all_of(packs.begin(), packs.end(), fits);
-}
-
-const Gradients& GradientLayout::of_worker(int rank) {
-  while (of_workers_.size() <= static_cast<size_t>(rank)) {
-    const int next = static_cast<int>(of_workers_.size());
-    Gradients& views = of_workers_.emplace_back();
-    for (const Place place : places) {
-      const auto memory = CollectiveAccess::memory(packs[place.pack]);
-      views.emplace_back(Tensor::from_memory(memory->data_of(next, place.index), memory->dtype,
-                                             memory->shapes[place.index],
-                                             [held = memory]() mutable { held.reset(); }));
-    }
-  }
-  return of_workers_[static_cast<size_t>(rank)];
-}
-
-std::span<const float> GradientLayout::counts_of(int rank) const {
-  const auto& memory = CollectiveAccess::memory(packs[counts.pack]);
-  const auto size = static_cast<size_t>(memory->shapes[counts.index].num_elements());
-  return {reinterpret_cast<const float*>(memory->data_of(rank, counts.index)), size};
-}
-
 std::vector<size_t> GradientLayout::members(size_t pack) const {
   std::vector<size_t> all;
   for (size_t i = 0; i < places.size(); ++i) {

@@ -58,13 +58,6 @@ struct GradientLayout {
   void write(size_t variable, const Gradient& gradient);
   // The indices of the variables whose gradients lie in that pack.
   std::vector<size_t> members(size_t pack) const;
-  // Whether all gradients are dense, are float32 or float64, and lie in memory that the workers
-  // share. All workers get the same answer.
-  bool is_within_reach() const;
-  // The gradients that worker `rank` has written. Requires is_within_reach().
-  const Gradients& of_worker(int rank);
-  // The counts that worker `rank` has written; see `packs`.
-  std::span<const float> counts_of(int rank) const;
 
   const VariableList variables;
   std::vector<bool> has_rows = {};
@@ -87,16 +80,10 @@ struct GradientLayout {
   bool is_announced = false;
   uint64_t successor = 0;
   bool is_successor_likely = true;
-  // A second layout of the same variables, for gradients that workers read from each other: this
-  // worker writes to one layout while other workers may still read from the other layout.
-  std::unique_ptr<GradientLayout> twin = {};
-  bool is_twins_turn = false;
 
  private:
   void make_packs(Groups& groups, const std::vector<Variable>& of, const std::vector<size_t>& order,
                   int64_t bytes_per_pack, const CollectiveOptions& how);
-
-  std::vector<Gradients> of_workers_;  // views, by rank
 };
 
 using ReplicaGradients = std::vector<Gradients>;  // of a worker: by replica, then by variable

@@ -8,31 +8,21 @@
 // |--------------------------------|-----------------------------------|---------------------------
 // | 2 a replica traces a function  | nodes ReplicaAllReduce and        | values come later; a
 // |   by itself                    | ReplicaAllGather, which take row  | difference is found when
-// |                                | 7 or 8 when they run              | the nodes run
+// |                                | 5 or 6 when they run              | the nodes run
 // |--------------------------------|-----------------------------------|---------------------------
 // | 3 all replicas build one graph | CrossDeviceOps as nodes, and then | as row 2
 // |                                | WorkerAllReduce between workers   |
 // |--------------------------------|-----------------------------------|---------------------------
-// | 4 two workers of one replica   | terms: each update reads the      | saves a pass over memory:
-// |   on one host, dense floats,   | packs of both workers where they  | bench_multi_worker,
-// |   without overlap (*)          | lie (WorkerGradients::terms)      | "beside one process"
-// |--------------------------------|-----------------------------------|---------------------------
-// | 5 several workers otherwise    | packs, reduced where they lie or  | overlaps with the backward
+// | 4 several workers              | packs, reduced where they lie or  | overlaps with the backward
 // |                                | by messages; rows are gathered    | pass: bench_multi_worker
 // |                                | (WorkerGradients::sum)            |
 // |--------------------------------|-----------------------------------|---------------------------
-// | 6 two replicas of this         | terms: each update reads the      | as row 4: bench_strategies
-// |   process, DirectAllReduce,    | gradients of both replicas        | training, "2 replicas
-// |   dense floats (*)             | (ThreadTerms)                     | over 1"
-// |--------------------------------|-----------------------------------|---------------------------
-// | 7 replicas of this process,    | each adds up a slice for all, and | bench_strategies
+// | 5 replicas of this process,    | each adds up a slice for all, and | bench_strategies
 // |   DirectAllReduce, dense       | small values for itself           | all-reduce, 4 KB to 100 MB
 // |   numbers                      | (ThreadAllReduce)                 |
 // |--------------------------------|-----------------------------------|---------------------------
-// | 8 rows, missing gradients,     | CrossDeviceOps::batch_reduce,     | any form; the program
+// | 6 rows, missing gradients,     | CrossDeviceOps::batch_reduce,     | any form; the program
 // |   other algorithms             | once for all replicas             | chose the algorithm
-//
-// (*) and the update needs nothing but their sum: no clipping, no guard of finite gradients.
 //
 // What happens with the sums: where each replica has a copy of the variables it updates that copy.
 // Otherwise (central storage, parameter servers) one replica updates for all. In a function that a
@@ -63,70 +53,6 @@
 
 namespace cohort::internal {
 namespace {
-
-// ---- Terms of replicas that are threads of this process
-
-// Whether both gradients are missing, or are dense numbers that can be added element by element.
-bool can_be_added(const Gradient& one, const Gradient& other) {
-  if (!one.defined() || !other.defined()) return one.defined() == other.defined();
-  if (one.is_sparse() || other.is_sparse()) return false;
-  const Tensor a = one.dense();
-  const Tensor b = other.dense();
-  return a.dtype() == b.dtype() && can_be_term(a.dtype()) && a.shape() == b.shape();
-}
-
-// The gradients of all replicas of this process, in the order of the replicas. Where the gradients
-// do not fit, all() is empty in all replicas. All replicas must construct it. Throws
-// FailedPrecondition when the replicas do not update the same variables. Until end() the other
-// replicas may read the gradients of this one.
-class ThreadTerms {
- public:
-  ThreadTerms(ReplicaContext& replica, const Gradients& gradients,
-              const std::vector<Variable>& variables)
-      : replica_(replica) {
-    ReplicaRendezvous* const meeting = replica.rendezvous();
-    if (meeting == nullptr || meeting->size() > kMaxTerms) return;
-    Own own{gradients, variables};
-    const auto take = [this](std::span<void* const> brought) {
-      for (size_t r = 1; r < brought.size(); ++r) {
-        check_same_variables(own_of(brought[0]).variables, own_of(brought[r]).variables, r);
-      }
-      if (!all_fit(brought)) return;
-      for (void* each : brought) all_.push_back(own_of(each).gradients);
-    };
-    meeting->meet(replica.local_replica(), {"apply_gradients", 0, &own}, nullptr, std::ref(take));
-  }
-
-  const std::vector<Gradients>& all() const { return all_; }
-
-  // Waits until all replicas have read the terms: after this their owners write to that memory
-  // again.
-  void end() {
-    replica_.rendezvous()->meet(replica_.local_replica(), {"apply_gradients", 1, nullptr}, nullptr,
-                                nullptr);
-  }
-
- private:
-  // What a replica brings.
-  struct Own {
-    const Gradients& gradients;
-    const std::vector<Variable>& variables;
-  };
-  static const Own& own_of(void* brought) { return *static_cast<const Own*>(brought); }
-
-  static bool all_fit(std::span<void* const> brought) {
-    const Gradients& first = own_of(brought[0]).gradients;
-    return std::all_of(brought.begin(), brought.end(), [&](void* each) {
-      const Gradients& other = own_of(each).gradients;
-      return std::equal(first.begin(), first.end(), other.begin(), other.end(), can_be_added);
-    });
-  }
-
-  ReplicaContext& replica_;
-  std::vector<Gradients> all_;
-};
-
-// ---- Updates
 
 Strategy* maker_of(const Variable& variable) { return VariableAccess::impl(variable)->strategy; }
 
@@ -170,41 +96,10 @@ class StrategyUpdate : public UpdatePath {
       return with_sums(*replica, own, variables, step, nullptr);
     }
     ReplicaTurn turn(*replica, distributed(variables[0])->writing_all());
-    if (step.adds && may_add_up(*replica)) {
-      if (const Tensor count = with_terms(*replica, own, variables, step, turn); count.defined()) {
-        return count;
-      }
-    }
     return with_sums(*replica, own, variables, step, &turn);
   }
 
  private:
-  // Whether the step may be given the gradients of all replicas to add up.
-  bool may_add_up(const ReplicaContext& replica) const {
-    return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
-           strategy_.extended().guards().non_finite == GuardAction::Off;
-  }
-
-  // Rows 4 and 6 of the table; an undefined result where the gradients do not fit.
-  Tensor with_terms(ReplicaContext& replica, const Gradients& own,
-                    const std::vector<Variable>& variables, const Step& step,
-                    ReplicaTurn& turn) const {
-    if (auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended())) {
-      const std::vector<Gradients> terms = reducer->gradient_terms(replica, own, variables);
-      if (!terms.empty()) {
-        turn.all_met();
-        return own_copy(replica, terms, variables, step);
-      }
-    }
-    if (!strategy_.extended().traits().shares_gradients) return {};
-    ThreadTerms terms(replica, own, variables);
-    if (terms.all().empty()) return {};
-    turn.all_met();
-    Tensor count = own_copy(replica, terms.all(), variables, step);
-    terms.end();
-    return count;
-  }
-
   // `turn` is null where the replicas do not have copies of their own.
   Tensor with_sums(ReplicaContext& replica, const Gradients& own,
                    const std::vector<Variable>& variables, const Step& step,
@@ -217,7 +112,7 @@ class StrategyUpdate : public UpdatePath {
     if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
     if (turn != nullptr) {
       turn->all_met();
-      return own_copy(replica, {&sums, 1}, variables, step);
+      return own_copy(replica, sums, variables, step);
     }
     return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
   }
@@ -234,9 +129,9 @@ class StrategyUpdate : public UpdatePath {
   }
 
   // Each replica updates its own copy, all replicas at the same time.
-  Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+  Tensor own_copy(ReplicaContext& replica, const Gradients& sums,
                   const std::vector<Variable>& variables, const Step& step) const {
-    const Tensor count = one_copy(replica.local_replica(), terms, step);
+    const Tensor count = one_copy(replica.local_replica(), sums, step);
     if (thread_dispatch().builder != nullptr) return count;
     const GuardOptions guards = strategy_.extended().guards();
     JointWorkers* const workers = joint_workers(strategy_.extended());
@@ -257,15 +152,15 @@ class StrategyUpdate : public UpdatePath {
     const WritersTurn turn = turn_to_write(variables[0]);
     for (size_t i = 0; i < copies.size(); ++i) {
       const CopyDeviceScope there(copies[i].device());
-      results.push_back(one_copy(i, {&gradients, 1}, step));
+      results.push_back(one_copy(i, gradients, step));
     }
     return results[0].is_symbolic() ? group(results) : results[0];
   }
 
-  Tensor one_copy(size_t index, std::span<const Gradients> terms, const Step& step) const {
+  Tensor one_copy(size_t index, const Gradients& sums, const Step& step) const {
     const ModeScope across({&strategy_, nullptr});
     const UpdateScope updating(index);  // for the program's own code, such as a schedule
-    return step.take(terms, index);
+    return step.take(sums, index);
   }
 
   Strategy& strategy_;

@@ -12,11 +12,4 @@ void connect_optimizers();
 Gradients sum_by_all_reduce(ReplicaContext& context, const Gradients& own,
                             const std::vector<Variable>& variables);
 
-// How many lists of gradients an update reads at most, adding them up as it goes. With more lists
-// it is quicker to share the additions first.
-inline constexpr int kMaxTerms = 2;
-
-// Whether an update can add up gradients of that dtype.
-inline bool can_be_term(DType dtype) { return dtype == kFloat32 || dtype == kFloat64; }
-
 }  // namespace cohort::internal

@@ -61,6 +61,10 @@ bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& oth
                     });
 }
 
+namespace {
+
+// Throws FailedPrecondition, naming a difference, unless replica 0 and `replica` update the same
+// variables.
 void check_same_variables(const std::vector<Variable>& first, const std::vector<Variable>& own,
                           size_t replica) {
   if (are_same(first, own)) return;
@@ -74,6 +78,8 @@ void check_same_variables(const std::vector<Variable>& first, const std::vector<
         "{} in replica {}; give all the same list in the same order",
         place, label(first, place), label(own, place), replica);
 }
+
+}  // namespace
 
 ReplicaRendezvous::Call ReplicaCall::as_call() {
   ReplicaRendezvous::Call call{what, 0, this};

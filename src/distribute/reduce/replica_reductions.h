@@ -23,10 +23,6 @@ class UpdatedVariables : ContextValue<const std::vector<Variable>*> {
 
 // Whether both lists have the same variables in the same order.
 bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& other);
-// Throws FailedPrecondition, naming a difference, unless replica 0 and `replica` update the same
-// variables.
-void check_same_variables(const std::vector<Variable>& first, const std::vector<Variable>& own,
-                          size_t replica);
 
 // The arguments and results of one replica in a rendezvous that reduces or gathers.
 struct ReplicaCall {

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
-#include "distribute/reduce/gradient_update.h"
 #include "distribute/reduce/reduce_tensors.h"
 
 namespace cohort::internal {
@@ -40,31 +39,6 @@ bool any_replica(const ReplicaGradients& own, size_t variable, const Property& p
 
 bool is_defined(const Gradient& gradient) { return gradient.defined(); }
 bool has_rows(const Gradient& gradient) { return gradient.defined() && gradient.is_sparse(); }
-
-// The times that each worker has written after its counts, for look_for_slow_worker.
-std::vector<float> times_of_workers(const GradientLayout& layout, int workers, size_t variables) {
-  const auto count = static_cast<size_t>(workers);
-  std::vector<float> all(2 * count);
-  for (size_t rank = 0; rank < count; ++rank) {
-    const auto its = layout.counts_of(static_cast<int>(rank)).subspan(variables + 1);
-    all[rank] = its[rank];
-    all[rank + count] = its[rank + count];
-  }
-  return all;
-}
-
-// A variable for which no worker has a gradient gets an undefined gradient rather than zeros.
-void drop_where_no_worker_has_one(const GradientLayout& layout,
-                                  std::vector<Gradients>& of_workers) {
-  for (size_t i = 0; i < of_workers[0].size(); ++i) {
-    float have = 0;
-    for (size_t rank = 0; rank < of_workers.size(); ++rank) {
-      have += layout.counts_of(static_cast<int>(rank))[i];
-    }
-    if (have != 0) continue;
-    for (Gradients& each : of_workers) each[i] = {};
-  }
-}
 
 }  // namespace
 
@@ -113,7 +87,6 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
   const std::lock_guard lock(mutex_);
   const auto began = MeetingClock::Clock::now();
   const OwnTimes times = own_times();
-  end_terms();
   rounds_.start_rest();
   GradientLayout& layout = layout_for(own, variables);
   const bool is_expected = &layout == rounds_.expected();
@@ -152,41 +125,6 @@ GradientLayout* WorkerGradients::expect_after(GradientLayout& layout) {
   if (!options_.overlap || !layout.is_successor_likely) return nullptr;
   GradientLayout* const next = numbered_layout(layout.successor);
   return next != nullptr && next->is_announced && next->packs.size() > 1 ? next : nullptr;
-}
-
-std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
-                                              const std::vector<Variable>& variables) {
-  if (options_.overlap || options_.replicas > 1 || workers_.size() > kMaxTerms) return {};
-  const std::lock_guard lock(mutex_);
-  const auto began = MeetingClock::Clock::now();
-  const OwnTimes times = own_times();
-  GradientLayout& known = layout_for({own}, variables);
-  if (!known.is_within_reach()) return {};
-  GradientLayout& layout = next_twin(known, variables);
-  for (size_t number = 0; number < layout.packs.size(); ++number) write(layout, number, {own});
-  write_counts(layout, {own}, false, times);
-  share_pack(workers_, layout.packs.back(), how_);
-  gave_terms_ = true;
-  look_for_slow_worker(times_of_workers(layout, workers_.size(), variables.size()));
-  end_call(began);
-  std::vector<Gradients> all;
-  for (int rank = 0; rank < workers_.size(); ++rank) all.push_back(layout.of_worker(rank));
-  drop_where_no_worker_has_one(layout, all);
-  return all;
-}
-
-GradientLayout& WorkerGradients::next_twin(GradientLayout& layout,
-                                           const std::vector<Variable>& variables) {
-  if (layout.twin == nullptr) {
-    layout.twin = make_layout({Gradients(variables.size())}, variables);
-  }
-  layout.is_twins_turn = !layout.is_twins_turn;
-  return layout.is_twins_turn ? *layout.twin : layout;
-}
-
-void WorkerGradients::end_terms() {
-  if (gave_terms_) workers_.barrier(how_);
-  gave_terms_ = false;
 }
 
 Gradient WorkerGradients::sum_rows(const ReplicaGradients& own, const Variable& variable,

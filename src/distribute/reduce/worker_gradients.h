@@ -72,11 +72,6 @@ class WorkerGradients {
   // One sum for each variable, undefined where no worker has a gradient. Dense sums lie in the
   // packs and are valid until the next call. All workers call it, once for all their replicas.
   std::vector<Gradient> sum(const ReplicaGradients& own, const std::vector<Variable>& variables);
-  // The gradients of each worker, in the order of the workers, where each worker wrote them: see
-  // GradientReducer::gradient_terms. Only for at most kMaxTerms workers of one replica each that
-  // share memory, without overlap, and for dense gradients: otherwise empty. Valid until the next
-  // call. All workers call it.
-  std::vector<Gradients> terms(const Gradients& own, const std::vector<Variable>& variables);
   bool overlaps() const { return options_.overlap; }
   // Listens to the tapes of a replica.
   GradientListener& listener(size_t replica) { return listeners_[replica]; }
@@ -109,11 +104,8 @@ class WorkerGradients {
   void forget_gone();
   // The layout whose packs are reduced before the next update; null if no packs are.
   GradientLayout* expect_after(GradientLayout& layout);
-  // This layout or its twin: the one that no other worker reads from.
-  GradientLayout& next_twin(GradientLayout& layout, const std::vector<Variable>& variables);
   std::unique_ptr<GradientLayout> make_layout(const ReplicaGradients& own,
                                               const std::vector<Variable>& variables);
-  void end_terms();
   void write(GradientLayout& layout, size_t pack, const ReplicaGradients& own);
   // Writes the counts of this worker into the last pack. `as_announced`: whether the gradients are
   // those that the tapes computed.
@@ -142,7 +134,6 @@ class WorkerGradients {
   uint64_t layouts_made_ = 0;
   uint64_t last_applied_ = 0;  // the layout of the last update; 0: none
   GradientRounds rounds_;
-  bool gave_terms_ = false;  // whether other workers may still read the last terms
   SlowWorkerWatch watch_;
   // When the last call ended, and how long this worker had spent by then in calls that workers
   // make together and in input.

@@ -187,61 +187,7 @@ TEST(WorkerGradients, AreForgottenOnceNoWorkerCanAskForThem) {
   });
 }
 
-// --- Terms
-
 float first_of(const Gradient& gradient) { return gradient.dense().to_vector<float>()[0]; }
-
-TEST(WorkerGradients, AreGivenAsTermsInTheOrderOfTheWorkers) {
-  on_both(false, [](Worker& worker) {
-    for (int step = 0; step < 5; ++step) {
-      const auto scale = static_cast<float>(step + 1);
-      const std::vector<Gradients> terms =
-          worker.gradients.terms(worker.own(scale), worker.variables);
-      ASSERT_EQ(terms.size(), 2u);
-      for (size_t i = 0; i < 3; ++i) {
-        const float unit = scale * (i == 0 ? 1.f : i == 1 ? 10.f : 100.f);
-        EXPECT_EQ(first_of(terms[0][i]), unit);
-        EXPECT_EQ(first_of(terms[1][i]), 2 * unit);
-      }
-    }
-  });
-}
-
-TEST(WorkerGradients, AreTermsOrSumsInAnyOrder) {
-  on_both(false, [](Worker& worker) {
-    for (int step = 0; step < 6; ++step) {
-      const Gradients own = worker.own();
-      if (step % 3 == 0) {
-        EXPECT_EQ(worker.sum_of(own, 1), 30);
-      } else {
-        EXPECT_EQ(first_of(worker.gradients.terms(own, worker.variables)[1][1]), 20);
-      }
-    }
-  });
-}
-
-TEST(WorkerGradients, ThatAWorkerDoesNotHaveAreTermsOfZeros) {
-  on_both(false, [](Worker& worker) {
-    for (int step = 0; step < 3; ++step) {
-      Gradients own = worker.own();
-      own[0] = {};
-      if (worker.rank == 1) own[2] = {};
-      const std::vector<Gradients> terms = worker.gradients.terms(own, worker.variables);
-      EXPECT_FALSE(terms[0][0].defined() || terms[1][0].defined());
-      EXPECT_EQ(first_of(terms[0][2]), 100);
-      EXPECT_EQ(first_of(terms[1][2]), 0);
-    }
-  });
-}
-
-TEST(WorkerGradients, WithRowsAreNoTerms) {
-  on_both(false, [](Worker& worker) {
-    Gradients own = worker.own();
-    own[1] = IndexedSlices{ones({1}), Tensor({int64_t{2}}), {3}};
-    EXPECT_TRUE(worker.gradients.terms(own, worker.variables).empty());
-    EXPECT_EQ(worker.sum_of(own, 0), 3);
-  });
-}
 
 TEST(WorkerGradients, OfOtherVariablesAreAnErrorOnBoth) {
   on_both(false, [](Worker& worker) {
@@ -249,12 +195,12 @@ TEST(WorkerGradients, OfOtherVariablesAreAnErrorOnBoth) {
     Gradients own = worker.own();
     Gradients own_two(own.begin(), own.end() - 1);
     for (int step = 0; step < 2; ++step) {
-      (void)worker.gradients.terms(own, worker.variables);
-      (void)worker.gradients.terms(own_two, two);
+      (void)worker.gradients.sum({own}, worker.variables);
+      (void)worker.gradients.sum({own_two}, two);
     }
     const Status status = capture_status([&] {
-      worker.rank == 0 ? worker.gradients.terms(own, worker.variables)
-                       : worker.gradients.terms(own_two, two);
+      worker.rank == 0 ? worker.gradients.sum({own}, worker.variables)
+                       : worker.gradients.sum({own_two}, two);
     });
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
   });

@@ -15,10 +15,7 @@ MirroredExtended::MirroredExtended(std::vector<std::string> devices, const Mirro
                                                             : default_cross_device_ops(devices_)) {}
 
 StrategyTraits MirroredExtended::traits() const {
-  const CrossDeviceOps& chosen = *cross_device_ops_;
-  return {.shares_gradients = typeid(chosen) == typeid(DirectAllReduce),
-          .supports_replica_pipelines = true,
-          .guards = options_.guards};
+  return {.supports_replica_pipelines = true, .guards = options_.guards};
 }
 
 std::unique_ptr<StrategyExtended> MirroredExtended::clone() const {

@@ -167,7 +167,6 @@ StrategyTraits MultiWorkerExtended::traits() const {
   StrategyTraits traits = MirroredExtended::traits();
   traits.is_chief = is_chief();
   traits.between_graph = true;
-  traits.shares_gradients &= is_alone();
   traits.supports_replica_pipelines = false;
   traits.replicas_on_host = replicas_on_this_host();
   traits.cluster_resolver = resolver_.get();
@@ -230,13 +229,6 @@ void MultiWorkerExtended::tell_workers(const Status& failure) const {
 }
 
 // ---- Gradients
-
-std::vector<Gradients> MultiWorkerExtended::gradient_terms(ReplicaContext&, const Gradients& own,
-                                                           const std::vector<Variable>& variables) {
-  if (gradients_ == nullptr) return {};
-  const RecordingPause unheard;
-  return gradients_->terms(own, variables);
-}
 
 Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Gradients& own,
                                              const std::vector<Variable>& variables) {

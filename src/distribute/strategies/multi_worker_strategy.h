@@ -52,8 +52,6 @@ class MultiWorkerExtended : public MirroredExtended,
                                            const ReplicaReduction& own) override;
   Gradients sum_gradients(ReplicaContext& context, const Gradients& own,
                           const std::vector<Variable>& variables) override;
-  std::vector<Gradients> gradient_terms(ReplicaContext& context, const Gradients& own,
-                                        const std::vector<Variable>& variables) override;
   std::unique_ptr<StrategyExtended> clone() const override;
 
   int num_workers() const override { return workers_.size(); }

@@ -195,11 +195,6 @@ std::vector<int64_t> CrossWorkerInput::sum_numbers(const std::vector<int64_t>& h
   return here;
 }
 
-std::vector<Gradients> GradientReducer::gradient_terms(ReplicaContext&, const Gradients&,
-                                                       const std::vector<Variable>&) {
-  return {};
-}
-
 // ---- What it does
 
 CrossDeviceOps& StrategyExtended::cross_device_ops() const {

@@ -1,7 +1,8 @@
 #include "conformance/examples/shape.h"
-#include "support/find_op.h"
 
 #include <cmath>
+
+#include "support/find_op.h"
 
 namespace cohort::testing {
 
