@@ -26,10 +26,9 @@ class ResourceTable {
   template <typename T, typename Make>
   std::shared_ptr<T> find_or_make(const std::string& container, const std::string& kind,
                                   const std::string& name, const Make& make) {
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<Resource>& entry = entries_[{container, kind, name}];
-    if (!entry) entry = make();
-    return std::static_pointer_cast<T>(entry);
+    const std::shared_ptr<Entry> entry = entry_of({container, kind, name});
+    entry->once.call([&] { entry->resource = make(); });  // may call the user's code
+    return std::static_pointer_cast<T>(entry->resource);
   }
 
   // Forgets what has that name, of whatever kind.
@@ -45,10 +44,21 @@ class ResourceTable {
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;
+  struct Entry {
+    OnceFlag once = {};
+    std::shared_ptr<Resource> resource = {};  // constant once made
+  };
+
+  std::shared_ptr<Entry> entry_of(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Entry>& entry = entries_[key];
+    if (entry == nullptr) entry = std::make_shared<Entry>();
+    return entry;
+  }
 
   template <typename Condition>
   void forget_if(const Condition& condition) {
-    std::vector<std::shared_ptr<Resource>> ended;  // let go of after the lock: threads may end
+    std::vector<std::shared_ptr<Entry>> ended;  // let go of after the lock: threads may end
     const std::lock_guard lock(mutex_);
     std::erase_if(entries_, [&](auto& entry) {
       if (!condition(entry.first)) return false;
@@ -57,8 +67,8 @@ class ResourceTable {
     });
   }
 
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<Resource>> entries_;
+  Mutex mutex_;
+  std::map<Key, std::shared_ptr<Entry>> entries_;
 };
 
 // Wakes the threads that wait inside a run when the run is over. Thread-safe.
