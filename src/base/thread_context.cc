@@ -1,6 +1,6 @@
 #include "base/thread_context.h"
 
-#include <mutex>
+#include "base/mutex.h"
 
 namespace cohort::internal {
 
@@ -11,7 +11,7 @@ namespace {
 // By number. Entries are written once, before num_slots says that they are there.
 std::array<ThreadContext::Type, ThreadContext::kMaxSlots> slot_types;
 std::atomic<size_t> num_slots = 1;
-std::mutex adding_slots;
+Mutex adding_slots;
 
 void destroy_all(ThreadContext::Words& words) {
   const size_t count = num_slots.load(std::memory_order_acquire);

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 
 namespace cohort::internal {
@@ -91,7 +91,7 @@ class Timeline {
   }
 
   const int file_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, int, std::less<>> rows_;  // guarded by mutex_, as all below
   std::vector<Event> events_;
   std::string text_;  // not written yet

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/collective_purpose.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/text.h"
 #include "base/worker_outcomes.h"
@@ -62,7 +63,7 @@ class CheckpointImpl {
   void set_unawaited(UnawaitedSave save);
   std::optional<UnawaitedSave> take_unawaited();
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Item> items_;                  // guarded by mutex_, as all below
   std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
   int64_t save_counter_ = 0;

@@ -2,11 +2,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "base/mutex.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_file.h"
 
@@ -35,7 +35,7 @@ class LocalSource : public SliceSource {
   std::shared_ptr<const ShardFile> opened(const SavedFile& file);
 
   const std::string directory_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, std::shared_ptr<const ShardFile>> files_;  // guarded by mutex_
 };
 

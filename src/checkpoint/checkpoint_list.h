@@ -2,12 +2,12 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/checkpoint.h"
 
 namespace cohort::internal {
@@ -56,7 +56,7 @@ class CheckpointList {
   const std::string operation_;
   const RetentionOptions options_;
   const std::chrono::system_clock::duration keep_each_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Entry> entries_;  // guarded by mutex_
   Time next_kept_;              // guarded by mutex_: one that is newer than this is kept for good
 };

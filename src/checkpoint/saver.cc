@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saver_runs.h"
@@ -54,7 +54,7 @@ class SaverImpl {
   std::string save(Session& session, std::string_view prefix, const SaveOptions& options) {
     check_state_file(prefix, options, sharded_);
     const std::string target = full_prefix("Saver", prefix, options.global_step);
-    const std::lock_guard lock(saving_);
+    const std::lock_guard one_at_a_time(saving_);
     queue_.wait();
     if (sharded_) {
       save_shards(session, target, options);
@@ -140,7 +140,7 @@ class SaverImpl {
   const bool sharded_;
   const SaverGraph graph_;
   CheckpointList list_;
-  std::mutex saving_;
+  Turn saving_;      // of the thread that saves, which runs the session
   SaveQueue queue_;  // last: it ends first, and its saves use the rest
 };
 

@@ -127,7 +127,7 @@ Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, ui
 }
 
 const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(asking_);
   const SaverGraph::Shard*& holder = holders_[file.name];
   if (holder != nullptr) return *holder;
   std::vector<const SaverGraph::Shard*> order;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/mutex.h"
 #include "checkpoint/checkpoint_contents.h"
 #include "checkpoint/saver_graph.h"
 
@@ -51,8 +52,8 @@ class TaskSource : public SliceSource {
   const SaverGraph& graph_;
   const std::string directory_there_;
   LocalSource local_;
-  std::mutex mutex_;
-  std::map<std::string, const SaverGraph::Shard*> holders_;  // by file; guarded by mutex_
+  Turn asking_;                                              // of the thread that asks the tasks
+  std::map<std::string, const SaverGraph::Shard*> holders_;  // by file; guarded by asking_
 };
 
 // Lets the shard's device read the variables' values from the file that its task wrote, so that no

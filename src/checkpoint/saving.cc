@@ -226,7 +226,7 @@ SaveQueue::~SaveQueue() {
   if (!status.ok()) log_error("[Checkpoint] a save failed: {}", status.to_string());
 }
 
-void SaveQueue::finish(std::unique_lock<std::mutex>&) {
+void SaveQueue::finish(std::unique_lock<Turn>&) {
   thread_.join();
   const std::lock_guard lock(mutex_);
   throw_if_error(std::exchange(status_, {}));

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
@@ -118,15 +118,15 @@ class SaveQueue {
   bool is_asynchronous() const { return asynchronous_; }
 
  private:
-  void finish(std::unique_lock<std::mutex>& turn);
+  void finish(std::unique_lock<Turn>& turn);
   void perform(const Save& save);
   void begin(const std::string& prefix, int64_t bytes_total);
 
   const bool asynchronous_;
-  std::mutex turn_;  // held by the thread that starts or awaits a save
-  Thread thread_;    // guarded by turn_
+  Turn turn_;      // of the thread that starts or awaits a save
+  Thread thread_;  // guarded by turn_
   BytesWritten bytes_written_{0};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   SaveProgress progress_;  // guarded by mutex_, as is what follows
   Status status_;          // of the save before
 };

@@ -1,8 +1,8 @@
 // Saving and restoring as nodes of a graph, so that each task reads and writes its own disk.
 
 #include <cstring>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
@@ -37,7 +37,7 @@ class HeldTensors : public Resource {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<Tensor> tensors_;  // guarded by mutex_
 };
 

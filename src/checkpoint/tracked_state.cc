@@ -264,7 +264,7 @@ std::optional<double> RestoreState::beginning_of(const TrackedState& state,
 }
 
 void RestoreState::apply(const TrackedState& state) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard one_at_a_time(turn);
   const Values values = read_values(state);
   // Programs' own code first: it is the part that may fail.
   for (const auto& [restore, saved] : values.bytes) restore(saved);
@@ -278,7 +278,7 @@ void RestoreState::apply(const TrackedState& state) {
 }
 
 std::optional<Tensor> RestoreState::take(const std::string& name) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard one_at_a_time(turn);
   if (unused.erase(name) == 0) return std::nullopt;
   return files.read(name);
 }
@@ -326,7 +326,7 @@ RestoreStatus::RestoreStatus(std::shared_ptr<internal::RestoreState> state)
     : state_(std::move(state)) {}
 
 const RestoreStatus& RestoreStatus::assert_existing_objects_matched() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard one_at_a_time(state_->turn);
   state_->quiet = true;
   if (state_->missing.empty()) return *this;
   internal::raise(Code::FailedPrecondition, "[Checkpoint] '{}' has no values for {}",
@@ -335,7 +335,7 @@ const RestoreStatus& RestoreStatus::assert_existing_objects_matched() const {
 
 const RestoreStatus& RestoreStatus::assert_consumed() const {
   assert_existing_objects_matched();
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard one_at_a_time(state_->turn);
   if (state_->unused.empty()) return *this;
   internal::raise(Code::FailedPrecondition,
                   "[Checkpoint] '{}' has values that no object took: {}; track what they are for",
@@ -343,7 +343,7 @@ const RestoreStatus& RestoreStatus::assert_consumed() const {
 }
 
 const RestoreStatus& RestoreStatus::expect_partial() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard one_at_a_time(state_->turn);
   state_->quiet = true;
   return *this;
 }

@@ -3,11 +3,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "checkpoint/checkpoint_contents.h"
 #include "cohort/checkpoint.h"
 #include "cohort/strategy.h"
@@ -77,8 +77,8 @@ struct RestoreState {
   std::optional<Tensor> take(const std::string& name);
 
   const CheckpointFiles files;
-  std::mutex mutex;
-  std::set<std::string> unused;   // guarded by mutex, as all below
+  Turn turn;  // of the thread that restores, which calls the user's code and may wait for workers
+  std::set<std::string> unused;   // guarded by turn, as all below
   std::set<std::string> missing;  // paths of objects that the checkpoint does not have
   bool quiet = false;
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
-#include <mutex>
 
 #include "base/log.h"
 #include "base/mutex.h"
@@ -25,7 +24,7 @@ namespace internal {
 namespace {
 
 // Signals are a fact about the process, so there is one of each.
-std::mutex signal_mutex;
+Mutex signal_mutex;
 int signal_users = 0;  // guarded by signal_mutex, as the next
 bool is_installed = false;
 std::atomic<int> signal_event = -1;                    // set before the handler is installed

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -71,7 +71,7 @@ void NcclLibrary::check(int result, std::string_view call) const {
 }
 
 const NcclLibrary* nccl_library() {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<std::string, std::unique_ptr<const NcclLibrary>> tried;
   const std::string path = wanted_path();
   const std::lock_guard lock(mutex);

@@ -36,7 +36,7 @@ double seconds_from_environment(const char* name) {
 // pause_for() of base/waiting.h cannot end early, and a coordinator that stops must not wait for a
 // start delay of up to an hour.
 void wait_unless_stopped(std::chrono::milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any woken;
   std::unique_lock lock(mutex);
   woken.wait_for(lock, stop, time, [] { return false; });

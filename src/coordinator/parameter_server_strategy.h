@@ -94,7 +94,7 @@ class ParameterServerExtended : public StrategyExtended,
   ReductionToOneDevice cross_device_ops_;
   mutable GroupUpdates group_updates_;
 
-  std::mutex coordinator_mutex_;
+  Mutex coordinator_mutex_;
   std::weak_ptr<ClusterCoordinatorState> coordinator_;  // guarded by coordinator_mutex_
 
   mutable Mutex mutex_;

@@ -1,10 +1,10 @@
 #include "data/auto_shard.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "data/byte_source.h"
 #include "data/iterator.h"
 
@@ -226,7 +226,7 @@ ShardPlan plan_shards(const Dataset& dataset, AutoShardPolicy policy) {
 }
 
 void warn_of_data_sharding(const Dataset& dataset, int64_t workers) {
-  static std::mutex mutex;
+  static cohort::internal::Mutex mutex;
   static std::set<std::string> said;
   const std::string stages = dataset.to_string();
   const std::lock_guard lock(mutex);

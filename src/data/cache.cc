@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <filesystem>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "data/stage.h"
 #include "data/tfrecord.h"
 
@@ -42,7 +42,7 @@ class CacheNode : public NodeOf<CacheNode, PassThroughNode> {
   std::string file;  // empty: the cache is in memory
 
  private:
-  mutable std::mutex mutex_;
+  mutable cohort::internal::Mutex mutex_;
   mutable std::shared_ptr<const StoredPass> stored_;
 };
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "cohort/data.h"
 
 namespace cohort::data::internal {
@@ -95,7 +95,7 @@ class Iteration {
  private:
   const std::optional<int64_t> number_;
   const CachedPasses given_passes_;
-  std::mutex mutex_;
+  cohort::internal::Mutex mutex_;
   std::map<const Node*, std::map<uint64_t, ShuffleEpoch>> epochs_;         // by branch
   std::map<std::pair<const Node*, uint64_t>, std::string> cached_passes_;  // by node and branch
 };

@@ -75,7 +75,7 @@ LocalIterator::~LocalIterator() {
 std::optional<Element> LocalIterator::next() {
   // Functions of stages compute values even if this thread builds a graph or has a tape.
   const cohort::internal::PlainDispatch outside;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   if (seen_) return std::exchange(seen_, std::nullopt);
   Element element;
   if (!cursor_->next(element)) return std::nullopt;
@@ -83,7 +83,7 @@ std::optional<Element> LocalIterator::next() {
 }
 
 std::string LocalIterator::save() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   StateWriter position;
   PositionFields fields(position);
   visit_position(fields);
@@ -93,7 +93,7 @@ std::string LocalIterator::save() {
 void LocalIterator::restore(std::string_view position) {
   StateReader state(unsealed(position));
   PositionFields fields(state);
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   visit_position(fields);
   if (!state.at_end()) raise_bad_state("it has more stages");
 }
@@ -106,7 +106,7 @@ void LocalIterator::visit_position(PositionFields& fields) {
 std::optional<ElementSpec> LocalIterator::find_spec() const {
   if (std::optional<ElementSpec> known = node_->spec()) return known;
   const cohort::internal::PlainDispatch outside;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   Element element;
   if (!seen_ && cursor_->next(element)) seen_ = std::move(element);
   if (!seen_) return std::nullopt;

@@ -74,10 +74,10 @@ class LocalIterator : public IteratorBase {
 
   std::stop_source stop_;
   const NodePtr node_;
-  mutable std::mutex mutex_;
-  CursorPtr cursor_;  // guarded by mutex_
+  mutable cohort::internal::Turn turn_;  // of the thread that runs the functions of the stages
+  CursorPtr cursor_;                     // guarded by turn_
   // The first element, if find_spec() needed it; the next call of next() returns it.
-  mutable std::optional<Element> seen_;  // guarded by mutex_
+  mutable std::optional<Element> seen_;  // guarded by turn_
 };
 
 // Makes an iterator for each call of a traced function. The first call gets the iterator that
@@ -92,7 +92,7 @@ class WalkStarter : public cohort::internal::ElementSourceMaker {
 
  private:
   const Make make_;
-  std::mutex mutex_;
+  cohort::internal::Mutex mutex_;
   std::shared_ptr<IteratorBase> first_;  // guarded by mutex_; null after the first call
 };
 

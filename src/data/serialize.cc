@@ -1,8 +1,8 @@
 // Descriptions as bytes, and back. Descriptions refer to functions by their registered names.
 
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "cohort/data.pb.h"
 #include "data/node.h"
 #include "data/rows.h"
@@ -58,7 +58,7 @@ class Registry {
   }
 
  private:
-  std::mutex mutex_;
+  cohort::internal::Mutex mutex_;
   std::map<std::string, F> functions_;
 };
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "data/rows.h"
 #include "data/stage.h"
 #include "tensor/memory.h"
@@ -159,7 +159,7 @@ class LookedAt {
   }
 
  private:
-  std::mutex mutex_;
+  cohort::internal::Mutex mutex_;
   std::deque<BegunWalk> walks_;
 };
 

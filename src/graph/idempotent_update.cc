@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "graph/function_graph.h"
@@ -105,8 +105,8 @@ class UpdateLog : public Resource {
     made_.clear();
   }
 
-  std::mutex mutex_;
-  std::condition_variable made_now_;
+  Mutex mutex_;
+  std::condition_variable_any made_now_;
   int64_t coordinator_ = 0;  // guarded by mutex_, as all below
   int64_t all_done_below_ = 0;
   std::map<Update, Times> made_;  // in calls that are not known to be over

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <mutex>
 #include <queue>
 #include <set>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "graph/wire_format.h"
 #include "ops/all_ops.h"
@@ -68,7 +68,7 @@ NodeOutput find_output(const GraphImpl& graph, std::string_view text, NodesOf ki
 const char* keep_file_name(const std::string& name) {
   constexpr size_t kMaxFiles = 1 << 14;
   constexpr size_t kLongestFile = 512;
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* const files = new std::set<std::string>();  // never destroyed
   const std::lock_guard lock(mutex);
   if (const auto found = files->find(name); found != files->end()) return found->c_str();

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "graph/graph_impl.h"
 #include "graph/wire_format.h"
@@ -62,7 +62,7 @@ class VariableNames {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, std::weak_ptr<Resource>> holders_;  // guarded by mutex_
 };
 

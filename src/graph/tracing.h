@@ -3,9 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread_context.h"
 #include "cohort/error.h"
 
@@ -78,7 +78,7 @@ class [[nodiscard]] SettingsScope {
   template <typename Use>
   static void note_innermost(const Use& use);
 
-  std::mutex mutex_;  // replicas note at the same time
+  Mutex mutex_;  // replicas note at the same time
   UsedSettings used_;
   const ContextValue<SettingsScope*> innermost_;
 };

@@ -2,8 +2,8 @@
 // there, or get them from there. Also releases state that a device keeps by name.
 
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
@@ -33,7 +33,7 @@ class KeptResults : public Resource {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<int64_t, std::vector<Tensor>> results_;  // guarded by mutex_
 };
 

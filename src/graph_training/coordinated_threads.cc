@@ -20,8 +20,8 @@ struct CoordinatedThread::State {
   }
 
   const std::string name;
-  std::mutex mutex;
-  std::condition_variable ended;
+  internal::Mutex mutex;
+  std::condition_variable_any ended;
   bool running = true;  // guarded by mutex
 };
 

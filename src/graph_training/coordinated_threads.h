@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/threads.h"
 
@@ -92,8 +92,8 @@ class CoordinatorState {
   }
 
   const CoordinatorOptions options_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable stopped_;
+  mutable Mutex mutex_;
+  mutable std::condition_variable_any stopped_;
   bool stop_ = false;  // guarded by mutex_, as all below
   bool joined_ = false;
   std::exception_ptr error_;

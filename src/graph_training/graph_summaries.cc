@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "graph/graph_impl.h"
@@ -16,7 +15,7 @@ using internal::raise;
 
 // The scalars that a graph marks as summaries.
 struct Marked {
-  std::mutex mutex;
+  internal::Mutex mutex;
   std::map<std::string, Tensor> by_tag;  // guarded by mutex
 };
 

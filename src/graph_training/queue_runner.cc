@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/waiting.h"
 #include "cohort/threads.h"
@@ -35,7 +36,7 @@ Status run_until_stopped(const Callable& op, const CoordinatorState* coordinator
 
 // The queue runners of a graph.
 struct QueueRunners {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<QueueRunner> all;  // guarded by mutex
 };
 
@@ -50,7 +51,7 @@ struct QueueRunner::State {
   std::vector<Tensor> ops;
   QueueRunnerOptions options;
 
-  std::mutex mutex = {};
+  internal::Mutex mutex = {};
   std::map<const Session*, int> running = {};  // threads by session; guarded by mutex
   std::vector<Status> errors = {};             // guarded by mutex
 

@@ -1,9 +1,9 @@
 #include "graph_training/sync_replicas_graph.h"
 
 #include <map>
-#include <mutex>
 #include <variant>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/accumulator.h"
 #include "cohort/control_flow.h"
@@ -23,15 +23,15 @@ namespace {
 
 // A graph's registers by name: the optimizers of one graph share the register of a name.
 struct Registers {
-  std::mutex mutex;
-  std::map<std::string, Variable> by_name;  // guarded by mutex
+  Turn making;  // of the thread that makes a register, which asks the user's device functions
+  std::map<std::string, Variable> by_name;  // guarded by making
 };
 
 // The register is not a global variable, or checkpoints would keep which workers were absent. It is
 // not a local variable either, or each worker would initialise it.
 Variable find_or_make_register(const std::string& name, int num_workers) {
   auto& registers = GraphAccess::impl(get_default_graph())->companion<Registers>();
-  const std::lock_guard lock(registers.mutex);
+  const std::lock_guard one_at_a_time(registers.making);
   const auto found = registers.by_name.find(name);
   if (found != registers.by_name.end()) return found->second;
   const auto made = std::make_shared<GraphVariable>(VariableRequest{

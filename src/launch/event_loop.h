@@ -4,10 +4,10 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/mutex.h"
 
 namespace cohort::cli {
 
@@ -40,7 +40,7 @@ class PostedCalls {
 
  private:
   const internal::FileDescriptor event_;
-  std::mutex mutex_;
+  internal::Mutex mutex_;
   std::vector<std::function<void()>> posted_;  // guarded by mutex_
 };
 

@@ -65,8 +65,8 @@ class Membership {
     void stop();
 
    private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
+    Mutex mutex_;
+    std::condition_variable_any changed_;
     bool is_over_ = false;  // guarded by mutex_, as the next
     int running_ = 0;
   };

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 
 #include "base/host_identity.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/mpi.h"
 #include "collectives/access.h"
@@ -43,7 +43,7 @@ bool are_equal(const std::vector<std::string>& texts) {
 
 // Endpoints stay until the process ends: the last user of a group may run on an endpoint's thread.
 std::shared_ptr<Endpoint> kept(std::unique_ptr<Endpoint> endpoint) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& all = *new std::vector<std::shared_ptr<Endpoint>>();
   const std::lock_guard lock(mutex);
   return all.emplace_back(std::move(endpoint));

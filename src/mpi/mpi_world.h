@@ -5,8 +5,9 @@
 #include <mpi.h>
 
 #include <atomic>
-#include <mutex>
 #include <string_view>
+
+#include "base/mutex.h"
 
 namespace cohort::internal {
 
@@ -26,7 +27,7 @@ class MpiWorld {
   // Internal with MPI's text when it fails; Unavailable after `abandon`.
   template <typename Body>
   void call(std::string_view name, const Body& body) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(calling_);
     check_usable();
     check(body(), name);
   }
@@ -43,7 +44,7 @@ class MpiWorld {
   bool is_ours_ = false;
   int rank_ = 0;
   int size_ = 1;
-  std::mutex mutex_;
+  Turn calling_;  // of the thread that calls MPI, where it may wait for the other members
   std::atomic<bool> abandoned_{false};
 };
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/nn_layers.h"
 #include "ops/variable_cell.h"
@@ -30,7 +30,7 @@ struct ModuleState {
   }
 
   std::atomic<bool> training = true;
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::vector<Part> parts_in_order;   // of registration; guarded by mutex
   std::vector<Loss> losses_in_order;  // guarded by mutex
 };

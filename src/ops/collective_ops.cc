@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "base/collective_purpose.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/random_number.h"
 #include "cohort/ops.h"
@@ -332,7 +332,7 @@ class PortTable {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<int64_t, WorkerPort*> ports_;
 };
 

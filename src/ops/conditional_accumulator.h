@@ -3,9 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "ops/op.h"
 #include "ops/waiting_line.h"
 
@@ -85,7 +85,7 @@ class Accumulator : public Resource {
   const std::string name_;
   const Kind kind_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Shape shape_;  // guarded by mutex_, as all below
   WaitingLine takers_;
   int64_t step_ = 0;

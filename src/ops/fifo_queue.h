@@ -1,8 +1,8 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "ops/op.h"
 #include "ops/waiting_line.h"
 
@@ -52,7 +52,7 @@ class QueueState : public Resource {
   const int64_t capacity_;
   const std::vector<int64_t> components_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<Element> elements_;  // guarded by mutex_, as all below
   WaitingLine enqueuers_;
   WaitingLine dequeuers_;

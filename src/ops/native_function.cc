@@ -1,8 +1,8 @@
 #include "cohort/native_function.h"
 
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
@@ -46,7 +46,7 @@ class NativeTable {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::string, NativeEntry> entries_;
 };
 

@@ -252,7 +252,7 @@ inline Tensor apply(const OpDef& op, std::initializer_list<Tensor> inputs, Attrs
 
 // Every op compiled in, in the order of op_list.inc.
 std::span<const OpDef* const> all_ops();
-// Returns null if there is no op of that name.
+// The op of that name, or null.
 const OpDef* find_op_or_null(std::string_view name);
 
 // `infer` takes for granted that a call has the inputs and attributes of the op, because functions

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cohort/variable.h"
 #include "kernels/indexed_rows.h"
 #include "tensor/body.h"
@@ -37,7 +37,7 @@ class VariableCell : public Resource {
   void check_initialized() const;  // mutex_ is held
 
   const std::string name_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Tensor value_;  // guarded by mutex_
 };
 

@@ -2,9 +2,9 @@
 
 #include <condition_variable>
 #include <list>
-#include <mutex>
 
 #include "base/activity.h"
+#include "base/mutex.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -27,7 +27,7 @@ class WaitingLine {
 // it waits.
 class WaitingLine::Place {
  public:
-  Place(WaitingLine& line, std::mutex& mutex, Cancellation& cancellation)
+  Place(WaitingLine& line, Mutex& mutex, Cancellation& cancellation)
       : line_(line),
         cancellation_(cancellation),
         listener_(cancellation,
@@ -78,10 +78,10 @@ class WaitingLine::Place {
 
   WaitingLine& line_;
   Cancellation& cancellation_;
-  std::condition_variable look_again_;
+  std::condition_variable_any look_again_;
   // Listening begins before and ends after the mutex is held.
   Cancellation::Listener listener_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<Mutex> lock_;
 };
 
 inline void WaitingLine::wake_first() const {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "base/collective_purpose.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/graph.h"
@@ -77,7 +77,9 @@ struct OptimizerState {
   Rule rule;
   std::string name_prefix = {};  // of the count of updates
 
-  std::mutex mutex = {};  // guards all below; entries of `slots` never move
+  // Guards all below; entries of `slots` never move. A Turn, because the thread that makes a slot
+  // or moves the count may wait for other tasks.
+  cohort::internal::Turn turn = {};
   // The result of describe_settings(); null after a change.
   std::shared_ptr<const std::string> settings = nullptr;
   // In a session's graph the first update makes the count, because an update knows a variable whose
@@ -95,13 +97,13 @@ struct OptimizerState {
   // may have been made before the graph.
   void enter_graph(const Variable& neighbour) {
     if (!builds_session_graph()) return;
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(turn);
     if (iterations && is_of_graph(*iterations)) return;
     iterations = make_graph_count(name_prefix, neighbour.device());
   }
 
   Variable count() {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(turn);
     if (!iterations) {
       cohort::get_default_graph();  // throws unless a graph is being built
       iterations = make_graph_count(name_prefix, "");
@@ -113,7 +115,7 @@ struct OptimizerState {
   // "ApplySgd, learning rate 0.1, weight_decay 0". The workers compare the text at each update:
   // with different settings their copies would drift apart.
   std::shared_ptr<const std::string> describe_settings() {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(turn);
     if (settings != nullptr) return settings;
     const std::optional<double> constant = rate.constant();
     std::string text = fmt::format("{}, learning rate {}", rule.op->name,
@@ -131,12 +133,12 @@ struct OptimizerState {
 
   // Moves the count of updates to where the variables are.
   void settle(const UpdatePath& path, const Variable& neighbour) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(turn);
     cohort::internal::settle_update_count(*iterations, path, neighbour);
   }
 
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdatePath* path) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(turn);
     const auto found = slots.find(VariableAccess::impl(variable));
     if (found != slots.end()) return found->second;
     std::vector<Variable> fresh;
@@ -251,7 +253,7 @@ struct OptimizerState {
 
 std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optimizer) {
   const OptimizerState& state = *optimizer.state_;
-  const std::lock_guard lock(optimizer.state_->mutex);
+  const std::lock_guard lock(optimizer.state_->turn);
   std::vector<Slot> all;
   for (const auto& [impl, values] : state.slots) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -270,7 +272,7 @@ bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name
 
 void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
                             Tensor value) {
-  const std::lock_guard lock(optimizer.state_->mutex);
+  const std::lock_guard lock(optimizer.state_->turn);
   optimizer.state_->awaited[{VariableAccess::impl(variable), slot}] = std::move(value);
 }
 
@@ -332,14 +334,14 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
 Variable Optimizer::iterations() const { return state_->count(); }
 Tensor Optimizer::learning_rate() const { return state_->asked_rate(); }
 void Optimizer::set_learning_rate(LearningRate rate) {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(state_->turn);
   state_->rate = std::move(rate);
   state_->settings = nullptr;
   state_->rate_setting.changed();
 }
 
 Variable Optimizer::slot(const Variable& variable, const std::string& name) const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(state_->turn);
   const auto found = state_->slots.find(cohort::internal::VariableAccess::impl(variable));
   for (size_t i = 0; found != state_->slots.end() && i < state_->rule.slots.size(); ++i) {
     if (state_->rule.slots[i].name == name) return found->second[i];
@@ -350,7 +352,7 @@ Variable Optimizer::slot(const Variable& variable, const std::string& name) cons
 
 std::vector<Variable> Optimizer::variables() const {
   std::vector<Variable> all{state_->count()};
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(state_->turn);
   all.insert(all.end(), state_->made.begin(), state_->made.end());
   return all;
 }

@@ -85,12 +85,12 @@ void IdleVariables::name_once(const Variable& variable) {
 }
 
 struct ExternalUpdates::State {
-  std::mutex mutex = {};  // guards the moving of `iterations`
+  Turn moving = {};  // of the thread that moves `iterations`, perhaps to another task
   Variable iterations = make_update_count();
   IdleVariables idle = {};
 
   void settle(const UpdatePath& path, const Variable& neighbour) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard one_at_a_time(moving);
     settle_update_count(iterations, path, neighbour);
   }
 };

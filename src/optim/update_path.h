@@ -2,12 +2,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/gradient.h"
 #include "cohort/variable.h"
 
@@ -85,7 +85,7 @@ class IdleVariables {
   void name_once(const Variable& variable);
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::set<std::string> named_;  // guarded by mutex_
 };
 

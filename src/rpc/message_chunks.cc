@@ -4,8 +4,8 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "transport/message_codec.h"
 #include "transport/message_image.h"
@@ -138,7 +138,7 @@ class BlockPool::FreeBlocks {
 
  private:
   const size_t limit_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::multimap<size_t, std::byte*> blocks_;  // guarded by mutex_
   size_t bytes_ = 0;                          // guarded by mutex_
 };

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/partition.h"
 #include "graph/run_request.h"
 #include "ops/run_context.h"
@@ -83,7 +83,7 @@ class SettledValues {
 
  private:
   const std::atomic<uint64_t>* const clears_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Kept kept_;  // guarded by mutex_
 };
 

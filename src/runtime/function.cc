@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/log.h"
 #include "base/lru_cache.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "graph/serialize_graph.h"
 #include "graph/tracing.h"
@@ -194,9 +194,9 @@ class Traces {
   }
 
   const std::string name_;
-  std::mutex making_;    // held by the thread that traces; before mutex_
+  Turn making_;          // of the thread that traces, which runs the user's code; before mutex_
   bool warned_ = false;  // guarded by making_
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // By the key that was asked for; several keys may share a trace. Guarded by mutex_, as all below.
   LruCache<std::string, std::shared_ptr<const Trace>> traces_;
   std::vector<std::weak_ptr<const Trace>> relaxed_;
@@ -277,7 +277,7 @@ class TracedFunction {
   }
 
   const std::string name_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   LruCache<Kind, std::shared_ptr<Traces>> kinds_;  // guarded by mutex_, as the next
   bool warned_ = false;
 };
@@ -330,7 +330,7 @@ class VariableNumbers {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   uint64_t next_ = 0;
   std::map<std::weak_ptr<const VariableImpl>, uint64_t, std::owner_less<>> numbers_;
 };

@@ -2,9 +2,9 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "graph/placer.h"
 #include "runtime/graph_run.h"
@@ -117,12 +117,12 @@ class LocalSession : public SessionImpl {
   const std::vector<DeviceName> devices_;
   std::map<std::string, ResourceTable> resources_;  // by device; fixed after construction
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<DeviceName> placed_;  // guarded by mutex_, as all below
   std::map<int, std::shared_ptr<Cancellation>> running_;
   int next_run_ = 0;
   bool closed_ = false;
-  std::condition_variable idle_;
+  std::condition_variable_any idle_;
   std::atomic<uint64_t> numbered_runs_{0};
 };
 

@@ -105,7 +105,7 @@ class PartialRunState {
   // pieces throw it, too.
   std::vector<Tensor> advance(const GraphImpl& graph, const RunRequest& asked,
                               const std::vector<Tensor>& values, const Execute& execute) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(turn_);
     if (&graph != graph_.get()) {
       raise(Code::InvalidArgument, "[PartialRun] it was set up by a session of another graph");
     }
@@ -208,8 +208,8 @@ class PartialRunState {
   const std::set<NodeOutput> feeds_;
   const std::set<NodeOutput> fetches_;
 
-  std::mutex mutex_;
-  std::map<NodeOutput, Tensor> values_;  // fed or computed; guarded by mutex_, as all below
+  Turn turn_;                            // of the thread that runs a piece
+  std::map<NodeOutput, Tensor> values_;  // fed or computed; guarded by turn_, as all below
   std::set<NodeOutput> fed_;
   std::set<NodeOutput> fetched_;
   std::set<int> over_;

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/lru_cache.h"
+#include "base/mutex.h"
 #include "cohort/session.h"
 #include "graph/graph_impl.h"
 #include "graph/run_request.h"
@@ -76,7 +76,7 @@ class SessionImpl {
   static constexpr size_t kMaxRecentRuns = 256;
 
   const std::shared_ptr<GraphImpl> graph_;
-  std::mutex mutex_;
+  Mutex mutex_;
   LruCache<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 
 #include "base/host_identity.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/events.pb.h"
 #include "cohort/ops.h"
@@ -94,7 +94,7 @@ class EventFile {
   using Clock = std::chrono::steady_clock;
   const std::chrono::milliseconds flush_interval_;
   const std::string path_;
-  std::mutex mutex_;
+  Mutex mutex_;
   data::TFRecordWriter records_;  // guarded by mutex_, as the next
   Clock::time_point last_flush_ = Clock::now();
 };

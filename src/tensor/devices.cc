@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/thread_context.h"
 #include "tensor/kernel_library.h"
@@ -18,7 +18,7 @@ namespace {
 struct DeviceTable {
   DeviceTable() { set_up_kernel_library(); }
 
-  std::mutex mutex;
+  Mutex mutex;
   std::deque<Device> devices{make("CPU:0")};
 
   static Device make(std::string_view local_name) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "kernels/dtypes.h"
 #include "tensor/aten.h"
@@ -48,7 +49,7 @@ at::Tensor strided_element(const at::Tensor& value, int64_t offset) {
 // here, because torch may have written to the value since the copy was made. A thread that reads at
 // the same time sees no write unless the value has changed.
 const std::byte* kept_copy(const Tensor& tensor) {
-  static std::mutex updating;  // one for all: such values are rare
+  static Mutex updating;  // one for all: such values are rare
   const auto& held = static_cast<const NumericBody&>(body(tensor));
   const at::Tensor now = dense_copy(aten(tensor));
   std::call_once(held.dense_once, [&] { held.dense = now; });

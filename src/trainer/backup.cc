@@ -6,10 +6,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -121,7 +121,7 @@ namespace {
 
 // Signals belong to the process, so this state does, too.
 constexpr std::array kSignals{SIGTERM, SIGINT};
-std::mutex mutex;
+Mutex mutex;
 int users = 0;                                     // guarded by mutex
 std::array<bool, kSignals.size()> installed = {};  // guarded by mutex
 std::atomic<int> signal_received = 0;

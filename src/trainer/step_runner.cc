@@ -1,6 +1,6 @@
 #include <atomic>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/cluster_resolver.h"
 #include "cohort/coordinator.h"
@@ -64,12 +64,12 @@ void check_is_chief(const Strategy& strategy) {
 class Restoring {
  public:
   void set(std::function<void()> restore) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(turn_);
     restore_ = std::move(restore);
   }
   // Called by the coordinator, on one of its threads.
   void restore() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(turn_);
     if (!restore_) {
       raise(Code::FailedPrecondition,
             "[Trainer] variables are lost with their parameter server; FitOptions::backup names a "
@@ -82,8 +82,8 @@ class Restoring {
   std::atomic<bool> happened = false;
 
  private:
-  std::mutex mutex_;
-  std::function<void()> restore_;  // guarded by mutex_
+  Turn turn_;                      // of the thread that restores; set() waits for its end
+  std::function<void()> restore_;  // guarded by turn_
 };
 
 // A coordinator has workers make the steps. Each step carries its batch, so that every example

@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "transport/connection.h"
 
@@ -54,7 +54,7 @@ class OpenConnections {
   void close_all(const Status& why);
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   // Guarded by mutex_:
   std::vector<std::weak_ptr<Connection>> connections_;
   std::optional<Status> closed_;

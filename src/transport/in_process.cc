@@ -149,8 +149,8 @@ struct InProcessNetwork::State {
   std::shared_ptr<Connection> connect_locked(const std::string& address, const Peer& self,
                                              HandOff hand_off);
 
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  std::condition_variable_any changed;
   std::map<std::string, AcceptThread*, std::less<>> listeners;  // guarded by mutex
 };
 
@@ -204,7 +204,7 @@ class InProcessNetwork::AcceptThread : public Listener {
   const std::shared_ptr<State> state_;
   const Peer self_;
   const Endpoint::Accept accept_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Connection>> waiting_;  // guarded by mutex_
   Thread thread_;

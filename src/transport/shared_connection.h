@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/delivery.h"
 #include "transport/message_image.h"
 #include "transport/shared_mapping.h"
@@ -51,7 +52,7 @@ class SharedEnd {
   PeerSignals& signals_;
   std::atomic<bool> known_ = false;
   std::atomic<bool> ours_ = false;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::optional<Status> why_;  // guarded by mutex_
 };
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/sealed_memory.h"
 #include "transport/message_codec.h"
 #include "transport/unix_socket.h"
@@ -175,7 +175,7 @@ class BlockReturns : public std::enable_shared_from_this<BlockReturns> {
   const std::weak_ptr<PeerSignals> signals_;
   std::atomic<uint64_t> lent_bytes_ = 0;
   std::atomic<uint64_t> lent_blocks_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   uint64_t returned_ = 0;  // guarded by mutex_
 };
 

@@ -4,13 +4,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/file_descriptor.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "transport/connection.h"
 #include "transport/shared_mapping.h"
@@ -69,7 +69,7 @@ class SharedMemoryListener {
   std::list<Handshake> handshakes_;  // belongs to the thread
   RareLog rare_log_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, Expected> expected_;  // by nonce; guarded by mutex_
   Thread thread_;
 };

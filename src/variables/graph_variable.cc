@@ -2,8 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/thread_context.h"
 #include "cohort/graph_variable.h"
@@ -150,7 +149,7 @@ Variable make_named(std::string_view name, const GetVariableOptions& options) {
 
 // A graph's local variables, in the order in which they were made.
 struct LocalVariables {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::shared_ptr<GraphVariable>> made;  // guarded by mutex
 };
 

@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "base/thread_context.h"
 #include "cohort/internal/run_observer.h"
@@ -59,7 +59,7 @@ class SharedVariables {
   Variable find(size_t replica, const std::string& name, const VariableRequest& request);
 
   ReplicaRendezvous& rendezvous_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, std::vector<Variable>> made_;  // guarded by mutex_
   std::vector<std::map<std::string, size_t>> asked_;   // by replica; each uses its own
 };
@@ -125,7 +125,7 @@ class ReplicaThreadPool {
   Observers observers();
 
   const std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
-  std::mutex mutex_;  // guards the next two
+  Mutex mutex_;  // guards the next two
   std::vector<std::unique_ptr<ReplicaThreads>> free_;
   std::vector<std::weak_ptr<RunObserver>> observers_;
 };

@@ -2,11 +2,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/distributed_dataset.h"
 #include "data/auto_shard.h"
 #include "data/common_description.h"
@@ -126,7 +126,8 @@ class InputWalks {
   std::optional<data::Element> look();
 
   const InputSource source_;
-  std::mutex mutex_;                                // guards everything below
+  // Of the thread that agrees with the other workers or draws an element. Guards everything below.
+  Turn turn_;
   std::optional<Pipelines> pipelines_;              // of the last terms
   std::optional<LookedAt> looked_at_;               // what the next pass begins with
   std::optional<std::vector<std::string>> stages_;  // of all datasets, once described

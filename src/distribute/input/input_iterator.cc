@@ -67,7 +67,7 @@ void DistributedInputIterator::check_caller() const {
 }
 
 std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep last_step) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   if (ended_) return std::nullopt;
   agree();
   const bool wanted = input_->fills_partial_steps || last_step == LastStep::Filled;
@@ -182,7 +182,7 @@ DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> glob
 }
 
 std::string DistributedInputIterator::save() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   data::internal::StateWriter state;
   state.stage("DistributedIterator");
   state.integer(input_->context.num_input_pipelines());
@@ -273,7 +273,7 @@ bool DistributedInputIterator::counts_samples() const {
 }
 
 ElementSpec DistributedInputIterator::replica_spec() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   look();
   if (!spec_) input_->walks->raise_undescribed();
   return *spec_;
@@ -288,7 +288,7 @@ void DistributedInputIterator::look() const {
 // All workers trace the step that they are about to make, so they may agree on the data here.
 std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
   const PlainDispatch outside;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   look();
   const std::optional<ElementSpec> one = spec_;
   if (!one) return std::nullopt;

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "data/iterator.h"
 #include "distribute/input/distributed_input.h"
 
@@ -84,7 +84,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
 
   const std::shared_ptr<const DistributedInput> input_;
 
-  mutable std::mutex mutex_;  // guards everything below
+  // Of the thread that takes a step, which waits for the other workers. Guards everything below.
+  mutable Turn turn_;
   std::optional<int64_t> number_;
   std::optional<Restored> restored_;
   mutable std::optional<InputTerms> terms_;  // once the workers have agreed

@@ -209,7 +209,7 @@ const std::vector<std::string>& InputWalks::stages() {
 }
 
 InputTerms InputWalks::agree(const DistributedInput& input, std::optional<int64_t> pass) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   WorkerTerms own{.pass_is_set = pass.has_value()};
   own.failure = capture_status([&] {
     own.terms = own_terms(pass);
@@ -257,7 +257,7 @@ InputWalk InputWalks::begin(const InputTerms& terms, const std::vector<std::stri
 }
 
 InputWalk InputWalks::open(const InputTerms& terms, const std::vector<std::string>* positions) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   if (looked_at_ && looked_at_->pass == terms.pass && positions == nullptr) {
     return std::exchange(looked_at_, std::nullopt)->walk;
   }
@@ -265,7 +265,7 @@ InputWalk InputWalks::open(const InputTerms& terms, const std::vector<std::strin
 }
 
 std::vector<Dataset> InputWalks::build_alone() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   return build(own_terms(std::nullopt));
 }
 
@@ -281,7 +281,7 @@ std::optional<data::Element> InputWalks::look() {
 
 data::ElementSpec InputWalks::element_spec(const DistributedInput& input) {
   if (const auto known = input.static_spec()) return *known;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   if (spec_) return *spec_;
   if (!is_alone()) {
     raise(
@@ -299,7 +299,7 @@ data::ElementSpec InputWalks::element_spec(const DistributedInput& input) {
 }
 
 void InputWalks::learn_spec(const data::ElementSpec& spec) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   spec_ = spec;
 }
 

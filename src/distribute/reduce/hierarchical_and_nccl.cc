@@ -7,13 +7,13 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/cross_device_ops.h"
 #include "cohort/device.h"
@@ -254,7 +254,7 @@ class NcclGroups {
   std::vector<DeviceTensors> all_reduce(const NcclLibrary& library, ReduceOp op,
                                         const std::vector<DeviceTensors>& tensors,
                                         const std::vector<std::string>& devices) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(reducing_);
     const Comms& comms = comms_for(library, indices_of(devices));
     const auto results = allocate_results(tensors, devices);
     int failure = 0;  // the first result that is not success
@@ -296,8 +296,8 @@ class NcclGroups {
     return comms;
   }
 
-  std::mutex mutex_;
-  std::map<std::pair<const NcclLibrary*, std::vector<int>>, Comms> groups_;  // guarded by mutex_
+  Turn reducing_;  // of the thread whose reduction it is: NCCL wants one order on all devices
+  std::map<std::pair<const NcclLibrary*, std::vector<int>>, Comms> groups_;  // guarded by reducing_
 };
 
 }  // namespace internal

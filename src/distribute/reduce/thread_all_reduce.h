@@ -3,10 +3,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/tensor.h"
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/reduce/replica_reductions.h"
@@ -39,7 +39,7 @@ class ResultPool {
   std::shared_ptr<SharedResults> make(uint64_t signature, Specs specs) const;
 
   const std::vector<std::string> devices_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::shared_ptr<SharedResults>> kept_;  // guarded by mutex_; used last comes last
 };
 

@@ -84,7 +84,7 @@ WorkerGradients::~WorkerGradients() {
 
 std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
                                            const std::vector<Variable>& variables) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(turn_);
   const auto began = MeetingClock::Clock::now();
   const OwnTimes times = own_times();
   rounds_.start_rest();
@@ -248,12 +248,12 @@ void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradient
 // ---- Tapes
 
 void WorkerGradients::Listener::begin(const std::vector<Variable>& sources) {
-  const std::lock_guard lock(all_.mutex_);
+  const std::lock_guard one_at_a_time(all_.turn_);
   all_.rounds_.begin(replica_, sources);
 }
 
 void WorkerGradients::Listener::ready(size_t index, const Gradient& gradient) {
-  const std::lock_guard lock(all_.mutex_);
+  const std::lock_guard one_at_a_time(all_.turn_);
   all_.rounds_.ready(replica_, index, gradient);
 }
 

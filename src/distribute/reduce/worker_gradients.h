@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/internal/gradient_listener.h"
 #include "distribute/reduce/gradient_packs.h"
 #include "distribute/reduce/worker_collectives.h"
@@ -127,8 +127,9 @@ class WorkerGradients {
   const CollectiveOptions how_;
   const std::shared_ptr<const MeetingClock> meetings_;
   std::vector<Listener> listeners_;
-  std::mutex mutex_;
-  // Guarded by mutex_:
+  // Of the thread that reduces. It waits for the other workers before the next thread begins, so
+  // that all workers reduce in one order. Guards all below.
+  Turn turn_;
   GradientLayout::Groups groups_;
   std::vector<std::unique_ptr<GradientLayout>> layouts_;  // the same on all workers
   uint64_t layouts_made_ = 0;

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/multi_worker.h"
 #include "collectives/access.h"
 #include "distribute/reduce/replica_reductions.h"
@@ -106,7 +106,7 @@ class MultiWorkerExtended : public MirroredExtended,
   // Variables that this group of workers has made together, and whether it is still the group.
   std::atomic<int64_t> variables_made_ = 0;
   std::shared_ptr<std::atomic<bool>> is_current_group_ = nullptr;
-  std::mutex updates_mutex_;
+  Mutex updates_mutex_;
   // Guarded by updates_mutex_: by an optimizer's count of updates, those of each local replica.
   std::map<std::weak_ptr<const VariableImpl>, std::vector<int64_t>, std::owner_less<>> updates_;
 };

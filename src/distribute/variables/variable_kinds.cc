@@ -293,7 +293,7 @@ bool syncs_on_read() { return sync_on_read.get(); }
 
 Tensor ReadCache::get(const std::shared_ptr<VariableImpl>& variable,
                       const std::function<Tensor()>& read) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(reading_);
   Tensor& value = values_[{variable, thread_dispatch().builder}];
   if (!value.defined()) value = read();
   return value;

@@ -4,8 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cohort/variable_scopes.h"
 #include "distribute/variables/distributed_variable.h"
 
@@ -138,8 +138,8 @@ class ReadCache {
   // value of the old one.
   using Key = std::pair<std::shared_ptr<VariableImpl>, const GraphBuilder*>;
 
-  std::mutex mutex_;
-  std::map<Key, Tensor> values_;  // guarded by mutex_
+  Turn reading_;                  // of the thread that reads a variable, perhaps on another task
+  std::map<Key, Tensor> values_;  // guarded by reading_
 };
 
 // The cache that this thread uses now, if any.
