@@ -62,6 +62,20 @@ class Source(Scratch):
         self.write("src/a/b_test.cc", "sched_yield();\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
+    def test_a_lock_that_the_check_does_not_see_fails(self):
+        for lock in ("std::mutex mutex_;", "std::mutex mutex_;\n  std::condition_variable_any ended_;",
+                     "std::shared_mutex mutex_;"):
+            self.write("src/a/b.h", f"class A {{\n  {lock}\n}};\n")
+            self.assert_fails("src/a/b.h:2: the check for locks sees no std::mutex")
+
+    def test_locks_of_conditions_of_the_mutex_module_and_of_tests_pass(self):
+        self.write("src/a/a.h", "std::mutex mutex_;\nstd::condition_variable changed_;\n")
+        self.write("src/a/a.cc", "void A::wait(std::unique_lock<std::mutex>& lock) {}\n")
+        self.write("src/a/b.h", "Mutex mutex_;\nTurn turn_;\n")
+        self.write("src/base/mutex.h", "std::mutex mutex_;\n")
+        self.write("src/a/b_test.cc", "std::mutex mutex_;\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
     def test_an_op_that_is_compared_by_name_fails(self):
         self.write("src/graph/a.cc", 'if (node.op->name == "Cond") return;\n')
         self.assert_fails("src/graph/a.cc:1: ask for a trait of the op")
