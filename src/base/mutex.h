@@ -12,7 +12,9 @@ namespace cohort::internal {
 // lock that the sender holds; any other connection may wait until the peer reads.
 //
 // Guard data with a Mutex, and wait with std::condition_variable_any. Where one thread at a time
-// does work that sends or waits, such as connecting to a task, let it take a Turn. Connections call
+// does work that sends or waits, such as connecting to a task or reducing with other workers, let
+// it take a Turn. The check does not see a std::mutex; tools/check_source.py allows one only beside
+// a std::condition_variable, where waits are too frequent for the other kind. Connections call
 // check_no_mutex_held() when they send, read or open, which ends a program that breaks the rule.
 // Closing is not checked: a connection closes with its last reference. The check is part
 // of builds for development and tests, and not of Release builds, see src/base/CMakeLists.txt.
@@ -64,6 +66,8 @@ class OnceFlag {
   Turn turn_;
 };
 
+// Whether this build has the check.
+extern const bool kChecksLocks;
 // Aborts, naming the action, when this thread holds a Mutex. `action`: "sends".
 void check_no_mutex_held(std::string_view action);
 

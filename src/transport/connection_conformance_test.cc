@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/mutex.h"
 #include "support/message_log.h"
 
 namespace cohort::internal {
@@ -95,6 +96,28 @@ TEST_P(ConnectionConformance, PostingDoesNotWaitForRoom) {
   ASSERT_TRUE(log.await(kCount));
   const auto messages = log.take();
   for (size_t i = 0; i < kCount; ++i) expect_message(messages[i], std::to_string(i), {size});
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, EndsAProgramThatSendsWithAMutex) {
+  if (!kChecksLocks) GTEST_SKIP() << "a Release build does not check";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // connections have threads
+  Mutex mutex;
+  EXPECT_DEATH(
+      {
+        const std::lock_guard lock(mutex);
+        pair_.a->send({"with a mutex"});
+      },
+      "it sends while its thread holds a mutex of the library");
+}
+
+TEST_P(ConnectionConformance, SendsForAThreadThatHasATurn) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  Turn turn;
+  const std::lock_guard mine(turn);
+  pair_.a->send({"in turn"});
+  EXPECT_TRUE(log.await(1));
   pair_.b.reset();
 }
 
