@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/timeline.h"
 #include "cohort/data.h"
 #include "data/element_loop.h"
 #include "ops/dispatch.h"
@@ -75,6 +76,8 @@ LocalIterator::~LocalIterator() {
 std::optional<Element> LocalIterator::next() {
   // Functions of stages compute values even if this thread builds a graph or has a tape.
   const cohort::internal::PlainDispatch outside;
+  std::optional<cohort::internal::TimelineSpan> span;
+  if (!is_driven_ && cohort::internal::timeline_is_on()) span.emplace("input", "input");
   const std::lock_guard one_at_a_time(turn_);
   if (seen_) return std::exchange(seen_, std::nullopt);
   Element element;
@@ -118,8 +121,9 @@ std::string LocalIterator::describe_dataset() const {
 }
 
 std::optional<Element> look_at_first(const Dataset& dataset) {
-  return LocalIterator(DatasetAccess::node(dataset), {}, std::make_shared<Iteration>(0), true)
-      .next();
+  LocalIterator look(DatasetAccess::node(dataset), {}, std::make_shared<Iteration>(0), true);
+  look.set_driven();
+  return look.next();
 }
 
 std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
@@ -134,6 +138,7 @@ Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_
   auto iterator = std::make_shared<LocalIterator>(
       DatasetAccess::node(dataset), std::string(),
       std::make_shared<Iteration>(number, std::move(cached_passes)));
+  iterator->set_driven();
   if (position != nullptr) iterator->restore(*position);
   return Iterator(std::move(iterator));
 }

@@ -61,6 +61,8 @@ class LocalIterator : public IteratorBase {
   // Must be called before the first next(). Throws InvalidArgument if the bytes are not a position
   // of this dataset.
   void restore(std::string_view position);
+  // Another iterator takes the elements and adds them to the timeline itself.
+  void set_driven() { is_driven_ = true; }
 
   std::optional<Element> next() override;
   std::string save() override;
@@ -74,6 +76,7 @@ class LocalIterator : public IteratorBase {
 
   std::stop_source stop_;
   const NodePtr node_;
+  bool is_driven_ = false;
   mutable cohort::internal::Turn turn_;  // of the thread that runs the functions of the stages
   CursorPtr cursor_;                     // guarded by turn_
   // The first element, if find_spec() needed it; the next call of next() returns it.
@@ -109,7 +112,7 @@ std::optional<Element> look_at_first(const Dataset& dataset);
 std::optional<ElementSpec> spec_or_probe(const Dataset& dataset);
 
 // Iterates as if this were iterator `number`, counted from 0, in every process: see Iteration.
-// Starts at `position` unless it is null.
+// Starts at `position` unless it is null. For iterators that drive others: see set_driven().
 Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes = {},
                     const std::string* position = nullptr);
 

@@ -1,6 +1,7 @@
 // A task that makes five training steps of one kind: steps_task KIND [FOLDER].
 //
 //   alone     a tape and an optimizer, without a strategy
+//   iterator  a traced function that takes its batches from an iterator, without a strategy
 //   mirrored  two replicas
 //   traced    two replicas, the whole step traced
 //   inside    two replicas, each of which calls a traced function
@@ -40,6 +41,16 @@ struct Training {
 void train_alone() {
   Training training;
   for (const data::Element& batch : batches()) training.step(batch[0], batch[1]);
+}
+
+void train_with_iterator() {
+  Training training;
+  const auto step = function([&](data::Iterator input) {
+    const data::Element batch = input.next();
+    return training.step(batch[0], batch[1]);
+  });
+  const data::Iterator input = batches().iterate();
+  for (int i = 0; i < kSteps; ++i) step(input);
 }
 
 void train_mirrored(const std::string& kind) {
@@ -90,6 +101,8 @@ int main(int, char** argv) {
   const std::string kind = argv[1];
   if (kind == "alone") {
     train_alone();
+  } else if (kind == "iterator") {
+    train_with_iterator();
   } else if (kind == "torch") {
     train_torch();
   } else if (kind == "trainer") {
