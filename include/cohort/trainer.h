@@ -107,7 +107,10 @@ struct FitOptions {
   int64_t steps_per_epoch = 0;
   // How many steps pass between two calls of on_step_end(); the end of an epoch calls it, too.
   // Workers exchange stop(), signals and failures of callbacks only then, so that short steps cost
-  // less. The steps themselves do not change.
+  // less. The steps themselves do not change: TensorFlow makes this many steps in one call of a
+  // traced function, while here each step is a call of its own, which takes one batch. So a larger
+  // number saves callbacks and exchanges, not calls. `backup_steps` counts single steps all the
+  // same. evaluate() and predict() do not have the setting, and there is no "auto".
   int64_t steps_per_execution = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated after each epoch
   Callbacks callbacks = {};
