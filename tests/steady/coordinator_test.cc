@@ -23,6 +23,9 @@ struct Coordinated : test::CoordinatedCluster {
     Holdings all = process_holdings();
     all["plans"] = static_cast<int64_t>(cluster.server("worker", 0).status().plans +
                                         cluster.server("ps", 0).status().plans);
+    all["handles"] = test::session_handles(cluster.server("worker", 0)) +
+                     test::session_handles(cluster.server("ps", 0)) +
+                     static_cast<int64_t>(strategy.plan().variables.size());
     return all;
   }
 

@@ -17,7 +17,8 @@ int64_t entries_in(const char* directory) {
 }
 
 int64_t allowed(const std::string& name, int64_t more_bytes) {
-  static const Holdings more{{"descriptors", 4}, {"threads", 4}, {"plans", 8}, {"nodes", 0}};
+  static const Holdings more{
+      {"descriptors", 4}, {"threads", 4}, {"plans", 8}, {"handles", 4}, {"nodes", 0}};
   return name == "bytes" ? more_bytes : more.at(name);
 }
 
@@ -42,10 +43,17 @@ int calls(int otherwise) {
   return text != nullptr ? std::atoi(text) : otherwise;
 }
 
+int64_t session_handles(const Server& server) {
+  const ServerStatus status = server.status();
+  return static_cast<int64_t>(status.sessions.size() + status.worker_sessions);
+}
+
+int all_calls(int count) { return count + count / 4 + 10; }
+
 void drive(const std::string& what, int count, const std::function<Holdings()>& measure,
            const std::function<void(int)>& call, int64_t more_bytes) {
   SCOPED_TRACE(what);
-  const int warm_up = count / 4 + 10;
+  const int warm_up = all_calls(count) - count;
   for (int i = 0; i < warm_up; ++i) call(i);
   const Holdings before = measure();
   for (int i = 0; i < count; ++i) call(warm_up + i);

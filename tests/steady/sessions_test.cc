@@ -102,6 +102,8 @@ TEST(SteadyCalls, OfASessionOnAServerAddNothing) {
   const auto holdings = [&] {
     Holdings all = here.holdings();
     all["plans"] = static_cast<int64_t>(cluster.server("worker", 0).status().plans);
+    all["handles"] = test::session_handles(cluster.server("worker", 0)) +
+                     test::session_handles(cluster.server("ps", 0));
     return all;
   };
   for (const auto& [what, call] : here.questions()) drive(what, calls(300), holdings, call);
@@ -144,8 +146,12 @@ TEST(SteadyCalls, SessionsOpenedTogetherLeaveNoDescriptors) {
     }
     for (std::thread& client : clients) client.join();
   };
-  drive("64 sessions", std::min(calls(4), 30), process_holdings, open_together,
-        test::kMoreBytesOfThreads);
+  const auto holdings = [&] {
+    Holdings all = process_holdings();
+    all["handles"] = test::session_handles(cluster.server("worker", 0));
+    return all;
+  };
+  drive("64 sessions", std::min(calls(4), 30), holdings, open_together, test::kMoreBytesOfThreads);
 }
 
 }  // namespace
