@@ -57,7 +57,7 @@ soak: build      ## run the unit and conformance tests REPEAT times, until one f
 	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^(checkpoint_kill|collectives_process|faults)_test$$'
 	COHORT_KILLS=$$((50 * $(REPEAT))) COHORT_LAUNCHES=$$((50 * $(REPEAT))) COHORT_STALL_COUNT=$$((50 * $(REPEAT))) ctest --preset dev -R '^launch_test$$'
 	COHORT_PROGRAMS=$$((2000 * $(REPEAT))) COHORT_PROGRAM_SEED=$$(date +%s) ctest --preset dev -R '^differential_test$$'
-	COHORT_CALLS=10000 ctest --preset dev -R '^steady_calls_test$$'
+	COHORT_CALLS=10000 ctest --preset dev -R '^steady_(torch_)?calls_test$$'
 	COHORT_KILLS=50 COHORT_CALLS=100000 ctest --preset dev -R '^coordinator_faults_test$$'
 
 bench: setup     ## build and run the benchmarks
