@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -15,6 +13,7 @@
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -131,24 +130,6 @@ TEST(NewFile, SaysWhyThereIsNone) {
   EXPECT_ERROR(Code::FailedPrecondition, in_the_way.path(),
                internal::NewFile(in_the_way.path() + "/file"));
 }
-
-// While it lives, no file grows beyond that.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 TEST(NewFile, OnAFullDiskLeavesWhatWasThereBefore) {
   const TemporaryDirectory directory;

@@ -102,9 +102,10 @@ class NcclEngine : public Engine {
   static size_t count(const Call& call, const Buffer& values) {
     return values.bytes.size() / static_cast<size_t>(size_of(call.dtype));
   }
+  // Throws when the group has failed; the caller sees the group's error instead.
   NcclComm* comm() const {
     NcclComm* const found = comm_.load();
-    if (found == nullptr) raise(Code::Unavailable, "[Nccl] the communicator was aborted");
+    if (found == nullptr) raise(Code::Cancelled, "[Nccl] the communicator was aborted");
     return found;
   }
 

@@ -64,7 +64,9 @@ FileDescriptor take_descriptor(const FileDescriptor& listener, const std::string
     });
     if (found) return found;
   }
-  raise(Code::Unavailable, "[SharedMemory] the first member has passed no memory");
+  const int error = errno;
+  raise(code_of_errno(error), "[SharedMemory] no memory from the first member: {}",
+        errno_text(error));
 }
 
 std::shared_ptr<SharedSegment> receive_and_map(Exchange& exchange, size_t bytes) {

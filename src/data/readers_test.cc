@@ -164,6 +164,24 @@ TEST(TFRecord, WritesWhatItReads) {
   EXPECT_ERROR(Code::NotFound, "cannot make", TFRecordWriter(directory.path("no/such")));
 }
 
+// Unavailable would say that a peer is lost, for which callers wait.
+TEST(Writers, SayWhichFileCannotBeWrittenAndWhy) {
+  const TemporaryDirectory directory;
+  const std::string in_the_way = directory.path(".");
+  const std::string cannot_make = "cannot make '" + in_the_way + "': Is a directory";
+  EXPECT_ERROR(Code::FailedPrecondition, cannot_make, TFRecordWriter(in_the_way));
+  EXPECT_ERROR(Code::FailedPrecondition, cannot_make, write_npy(in_the_way, Tensor(1)));
+  const std::string full = "'/dev/full': No space left on device";
+  EXPECT_ERROR(Code::ResourceExhausted, full, write_npy("/dev/full", Tensor(1)));
+  TFRecordWriter writer("/dev/full");
+  writer.write("a record");
+  EXPECT_ERROR(Code::ResourceExhausted, full, writer.close());
+  const std::string path = directory.path("a.tfrecord");
+  const NoDescriptors none;
+  EXPECT_ERROR(Code::ResourceExhausted, "'" + path + "': Too many open files",
+               TFRecordWriter(path));
+}
+
 TEST(Example, RoundTrips) {
   const Element element = Element::map({{"image", Tensor({1.f, 2.f, 3.f, 4.f})},
                                         {"label", Tensor(int64_t{7})},

@@ -28,8 +28,8 @@ class KeptResults : public Resource {
     const std::lock_guard lock(mutex_);
     const auto found = results_.find(call);
     if (found != results_.end() && output < found->second.size()) return found->second[output];
-    raise(Code::Unavailable, "[KeptResult] result {} of call {} is not here any more", output,
-          call);
+    raise(Code::Unavailable, "[KeptResult] the task that kept result {} of call {} was restarted",
+          output, call);
   }
 
  private:
@@ -77,7 +77,8 @@ extern constexpr OpDef kKeepResults{
     .traits = Trait::HasEffect,
 };
 
-// A result of the call that input 0 names; Unavailable when it is not kept.
+// A result of the call that input 0 names. Only the loss of the task that kept it takes a result
+// away before the coordinator does, so that is Unavailable.
 extern constexpr OpDef kKeptResult{
     .name = "KeptResult",
     .inputs = 1,

@@ -10,6 +10,8 @@
 #include "cohort/readers.h"
 #include "cohort/summary.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
+#include "support/no_descriptors.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -181,6 +183,25 @@ TEST_F(SummaryWriterTest, ADamagedEventFileIsAnErrorThatSaysWhere) {
   std::filesystem::resize_file(writer.path(), std::filesystem::file_size(writer.path()) - 1);
   EXPECT_ERROR(Code::DataLoss, writer.path(), read_events(writer.path()));
   EXPECT_ERROR(Code::NotFound, "/no/such", read_events("/no/such/file"));
+}
+
+// Unavailable would say that a peer is lost, for which callers wait.
+TEST_F(SummaryWriterTest, SaysWhichFileCannotBeWrittenAndWhy) {
+  const std::string file = directory_.write("file", "x");
+  EXPECT_ERROR(Code::FailedPrecondition, "'" + file + "': Not a directory", SummaryWriter(file));
+  EXPECT_ERROR(Code::FailedPrecondition, "'" + file + "/run': Not a directory",
+               SummaryWriter(file + "/run"));
+  {
+    const NoDescriptors none;
+    const Status status = error_of([&] { SummaryWriter writer(directory_.path()); });
+    EXPECT_EQ(status.code, Code::ResourceExhausted) << status;
+    EXPECT_NE(status.message.find("'" + directory_.path() + "/events"), std::string::npos);
+    EXPECT_NE(status.message.find("Too many open files"), std::string::npos) << status.message;
+  }
+  SummaryWriter writer(directory_.path());
+  const FileSizeLimit full(1 << 16);
+  EXPECT_ERROR(Code::ResourceExhausted, "'" + writer.path() + "': File too large",
+               writer.add_text("notes", std::string(1 << 17, 'x'), 1));
 }
 
 TEST_F(SummaryWriterTest, RefusesWhatCannotBeShown) {

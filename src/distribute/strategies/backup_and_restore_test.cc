@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "distribute/strategies/training_backup.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
+#include "support/no_descriptors.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -16,6 +19,42 @@ TEST(Backups, RefuseWhatMakesNoSense) {
   };
   EXPECT_ERROR(Code::InvalidArgument, "directory", make({}));
   EXPECT_ERROR(Code::InvalidArgument, "every_steps", make({.directory = "x", .every_steps = 0}));
+}
+
+// What run() says of a directory in which it cannot write.
+Status outcome_of_backups_in(const std::string& directory) {
+  OneDeviceStrategy strategy("CPU:0");
+  Variable v(zeros({1 << 16}));
+  return error_of([&] {
+    BackupAndRestore backup(strategy, {{"v", v}}, {.directory = directory});
+    backup.run(strategy.distribute_dataset(data::range(2).batch(1)),
+               [](const DistributedElement&) {});
+  });
+}
+
+// Unavailable would say that a worker is lost, for which all workers wait.
+TEST(Backups, SayWhichFileCannotBeWrittenAndWhy) {
+  const TemporaryDirectory directory;
+  const auto expect = [](const Status& status, Code code, const std::string& path,
+                         std::string_view cause) {
+    EXPECT_EQ(status.code, code) << status;
+    EXPECT_NE(status.message.find(path), std::string::npos) << status;
+    EXPECT_NE(status.message.find(cause), std::string::npos) << status;
+  };
+  const std::string file = directory.write("file", "x");
+  expect(outcome_of_backups_in(file), Code::FailedPrecondition, file, "Not a directory");
+  const std::string lock = directory.path() + "/locked/lock";
+  std::filesystem::create_directories(lock);
+  expect(outcome_of_backups_in(directory.path() + "/locked"), Code::FailedPrecondition, lock,
+         "Is a directory");
+  {
+    const FileSizeLimit full(1 << 16);
+    const std::string run = directory.path() + "/run";
+    expect(outcome_of_backups_in(run), Code::ResourceExhausted, run + "/backup", "File too large");
+  }
+  const NoDescriptors none;
+  expect(error_of([&] { internal::BackupLock(directory.path()); }), Code::ResourceExhausted,
+         directory.path() + "/lock", "Too many open files");
 }
 
 TEST(Backups, KeepTheTypeOfTheProgramsExceptions) {

@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -201,8 +200,7 @@ std::string owner_in(const std::string& note) {
   if (owner.starts_with(this_process())) {
     raise(Code::FailedPrecondition,
           "[Backup] the directory '{}' is in use by another backup of this same process, {}; end "
-          "that "
-          "one first, or choose another directory",
+          "that one first, or choose another directory",
           directory, owner);
   }
   raise(Code::FailedPrecondition,
@@ -216,14 +214,14 @@ FileDescriptor open_lock(const std::string& directory, const std::string& path) 
   std::filesystem::create_directories(directory, problem);  // open() says what is wrong
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file) return file;
-  raise(errno == EACCES || errno == EROFS ? Code::PermissionDenied : Code::FailedPrecondition,
-        "[Backup] cannot open '{}': {}", path, std::strerror(errno));
+  const int error = errno;
+  raise(code_of_errno(error), "[Backup] cannot open '{}': {}", path, errno_text(error));
 }
 
 void write_note(int file, const std::string& note, const std::string& path) {
   const bool written = ::ftruncate(file, 0) == 0 && ::pwrite(file, note.data(), note.size(), 0) ==
                                                         static_cast<ssize_t>(note.size());
-  if (!written) log_warning("[Backup] cannot write '{}': {}", path, std::strerror(errno));
+  if (!written) log_warning("[Backup] cannot write '{}': {}", path, errno_text(errno));
 }
 
 }  // namespace
@@ -236,13 +234,12 @@ BackupLock::BackupLock(const std::string& directory)
   if (problem == EWOULDBLOCK) raise_in_use(directory, owner_in(note));
   if (!locked) {
     log_warning("[Backup] '{}' cannot be locked ({}): no other run may use the directory", path_,
-                std::strerror(problem));
+                errno_text(problem));
   }
   if (!note.empty() && host_in(note) != host_name()) {
     log_warning(
         "[Backup] the directory '{}' was last used by {}, which did not end properly; if that "
-        "process "
-        "still runs, stop it: this file system may not share locks between hosts",
+        "process still runs, stop it: this file system may not share locks between hosts",
         directory, owner_in(note));
   }
   write_note(file_.get(), own_note(), path_);
