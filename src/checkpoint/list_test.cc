@@ -149,6 +149,27 @@ TEST_F(Directories, MayMoveWithTheirListHoweverTheyWereNamed) {
   EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/deep/c"));
 }
 
+// A program that was restarted with another name of its directory goes on with one list.
+TEST_F(Directories, MayMoveWithAListOfRelativeAndAbsolutePrefixes) {
+  for (const bool relative_first : {false, true}) {
+    const std::string before = relative_first ? "sub1" : "sub0";
+    const std::string after = path("moved_" + before);
+    const std::string a = save(before + "/a", 1), b = save(before + "/b", 2);
+    const auto relative = [](const std::string& prefix) {
+      return std::filesystem::relative(prefix).string();
+    };
+    CheckpointList kept("Saver", {.max_to_keep = 2});
+    kept.keep(relative_first ? relative(a) : a, "checkpoint", {});
+    kept.keep(relative_first ? b : relative(b), "checkpoint", {});
+    std::filesystem::rename(path(before), after);
+    EXPECT_EQ(get_checkpoint_state(after)->all, (Names{after + "/a", after + "/b"}));
+    EXPECT_EQ(latest_checkpoint(after), after + "/b");
+    std::ifstream file(after + "/checkpoint");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(text.find(before), std::string::npos) << text;
+  }
+}
+
 TEST_F(Directories, WithoutCheckpointsHaveNoLatest) {
   EXPECT_EQ(latest_checkpoint(directory()), std::nullopt);
   EXPECT_EQ(latest_checkpoint(path("nowhere")), std::nullopt);
