@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "graph/serialize_graph.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
+#include "support/message_log.h"
 
 namespace cohort::internal {
 namespace {
@@ -60,6 +62,20 @@ class SessionProtocol : public testing::Test {
   std::unique_ptr<Endpoint> endpoint_ = make_client_endpoint({});
   std::vector<Link::Pointer> links_;
 };
+
+// A stranger may connect as often as it likes, and must not fill the disk with the server's log.
+TEST_F(SessionProtocol, ManyMalformedMessagesCauseOneLogLine) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 50; ++i) {
+    MessageLog log;
+    const auto stranger = endpoint_->connect(cluster_.spec().task_address("worker", 0), soon());
+    stranger->start(log.events());
+    stranger->send({std::string(i + 1, '\xff')});
+    ASSERT_NE(log.await_end().code, Code::Unknown) << "the server did not end the connection";
+  }
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1) << lines;
+}
 
 TEST_F(SessionProtocol, AnExtensionOfAnOldVersionIsAborted) {
   const Link::Pointer link = connect();

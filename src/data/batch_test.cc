@@ -64,8 +64,17 @@ TEST(SplitBatches, CutsEachBatchByItself) {
   EXPECT_EQ(rows(range(6).batch(3).split_batches(4)), (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
   EXPECT_EQ(rows(range(5).batch(3).repeat(2).split_batches(2)),
             (Rows{{0, 1}, {2}, {3}, {4}, {0, 1}, {2}, {3}, {4}}));
-  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", range(2).split_batches(2));
-  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", range(2).rebatch({2}));
+}
+
+// The error comes from the line that builds the pipeline, not from the first element.
+TEST(BatchesOfScalars, AreRefusedAtConstruction) {
+  const Dataset half = zip({range(4).batch(2), range(2)});
+  for (const Dataset& scalars : {range(2), range(2).prefetch(1), half}) {
+    EXPECT_ERROR(Code::InvalidArgument, "[Rebatch] needs batches", scalars.rebatch({2}));
+    EXPECT_ERROR(Code::InvalidArgument, "call batch() before", scalars.rebatch({2}));
+    EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] needs batches", scalars.split_batches(2));
+    EXPECT_ERROR(Code::InvalidArgument, "call batch() before", scalars.split_batches(2));
+  }
 }
 
 TEST(Bucket, GroupsByLength) {

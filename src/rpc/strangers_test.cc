@@ -2,6 +2,7 @@
 
 #include "support/strangers.h"
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 
@@ -94,6 +95,19 @@ TEST_P(Strangers, SayRandomBytes) {
   }
   expect_alive();
   EXPECT_EQ(accepted_, 2);
+}
+
+TEST_P(Strangers, LeaveTheLogAlone) {
+  testing::internal::CaptureStderr();
+  for (const std::string& banner : test::banners()) {
+    const RawSocket stranger(port_);
+    stranger.send(banner);
+    stranger.await_answer();
+  }
+  for (int i = 0; i < 300; ++i) RawSocket(port_).make_rude();
+  expect_alive();
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1) << lines;
 }
 
 TEST_P(Strangers, ConnectAndResetAThousandTimes) {

@@ -101,6 +101,21 @@ TEST(SharedMemory, AServerThatSaysNothingIsGivenUp) {
                             std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
 }
 
+TEST(SharedMemory, ManyStrangersCauseOneLogLine) {
+  testing::internal::CaptureStderr();
+  {
+    SharedMemoryListener listener;
+    for (int i = 0; i < 100; ++i) {
+      const FileDescriptor stranger = connect_unix(listener.name());
+      send_with_descriptors(stranger, std::string(i + 1, 'x'), {});
+    }
+    const std::string nonce = listener.expect({}, {}, MessageLog::soon(), [](const auto&) {});
+    EXPECT_NE(connect_shared_memory(listener.name(), nonce, {}, {}, MessageLog::soon()), nullptr);
+  }
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1) << lines;
+}
+
 TEST(SharedMemory, GarbageAndSilenceHoldUpNobody) {
   const auto listener = std::make_unique<SharedMemoryListener>();
   std::vector<FileDescriptor> visitors;
