@@ -10,6 +10,10 @@ import re
 import sys
 
 COMMENT = re.compile(r"(?<!:)//(.*)")
+# Texts that the compiler joins, as "one " "text".
+TEXTS = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+')
+# The plain way to say it in an error text.
+PLAIN = re.compile(r"\bthere (is|are) no\b|\bno longer\b")
 CODE_OR_QUOTE = re.compile(r'```.*?```|`[^`\n]*`|"[^"\n]*"', re.DOTALL)
 
 
@@ -43,6 +47,13 @@ def source_files(root):
                 yield path
 
 
+def test_files(root):
+    for top in ("include", "src", "tests"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in (".h", ".cc") and (top == "tests" or path.name.endswith("_test.cc")):
+                yield path
+
+
 def documents(root):
     yield from sorted((root / "docs").glob("*.md"))
     yield from (path for name in ("README.md", "CONTRIBUTING.md") if (path := root / name).exists())
@@ -55,6 +66,17 @@ def comments(path):
         found = COMMENT.search(line)
         lines.append(CODE_OR_QUOTE.sub("", found.group(1)) if found else "")
     return "\n".join(lines)
+
+
+def texts(path):
+    """The string literals of a file, with everything else blanked out as in comments()."""
+    code = COMMENT.sub("", path.read_text(encoding="utf-8")).replace("'\"'", "")
+    kept, end = [], 0
+    for found in TEXTS.finditer(code):
+        kept.append(";" + "\n" * code.count("\n", end, found.start()))
+        kept.append(PLAIN.sub("", re.sub(r'"[^\S\n]*(\n*)\s*"', r"\1", found.group()).strip('"')))
+        end = found.end()
+    return "".join(kept)
 
 
 def prose(path):
@@ -70,15 +92,16 @@ def occurrences(root, words, phrases):
 
     patterns = {word: pattern_of(word) for word in words}
     phrase = re.compile(r"\b(" + "|".join(phrases).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
-    for path in source_files(root):
+    for path in (*source_files(root), *test_files(root)):
         name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         for word, pattern in patterns.items():
             for line, _ in lines_with(pattern, text):
                 yield word, name, line, f"'{word}' is not our word; write {words[word]}"
-        for line, found in lines_with(phrase, comments(path)):
-            yield "phrases", name, line, f"say it without '{' '.join(found.split())}' (tools/words.txt)"
-    for path in documents(root):
-        for line, found in lines_with(phrase, prose(path)):
+    checked = [(path, comments(path)) for path in source_files(root)]
+    checked += [(path, texts(path)) for path in source_files(root)]
+    checked += [(path, prose(path)) for path in documents(root)]
+    for path, text in checked:
+        for line, found in lines_with(phrase, text):
             name = path.relative_to(root).as_posix()
             yield "phrases", name, line, f"say it without '{' '.join(found.split())}' (tools/words.txt)"
 

@@ -199,8 +199,7 @@ void CheckpointImpl::track(const std::string& name, const Trackable& object) {
   }
   const CheckpointImpl* const inner = object.tracked_->checkpoint.get();
   if (inner != nullptr && inner->contains(*this)) {
-    raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside of itself",
-          name);
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside itself", name);
   }
   std::shared_ptr<RestoreState> restoring;
   {

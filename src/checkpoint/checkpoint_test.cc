@@ -175,9 +175,9 @@ TEST_F(CheckpointTest, RefusesNamesThatAreNone) {
   EXPECT_ERROR(Code::InvalidArgument, "save_counter", Checkpoint({{"save_counter", v}}));
   EXPECT_ERROR(Code::AlreadyExists, "'v'", Checkpoint({{"v", v}, {"v", v}}));
   Checkpoint itself;
-  EXPECT_ERROR(Code::InvalidArgument, "inside of itself", itself.track("me", itself));
+  EXPECT_ERROR(Code::InvalidArgument, "inside itself", itself.track("me", itself));
   const Checkpoint around({{"part", itself}});
-  EXPECT_ERROR(Code::InvalidArgument, "inside of itself", itself.track("around", around));
+  EXPECT_ERROR(Code::InvalidArgument, "inside itself", itself.track("around", around));
 }
 
 TEST_F(CheckpointTest, LeavesGraphsToSavers) {

@@ -138,8 +138,8 @@ class ManifestParser {
     const bool plain = !name.empty() && name != "." && name != ".." &&
                        name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
     if (plain) return;
-    raise(Code::DataLoss, "[Checkpoint] '{}' names '{}', which is no file of its directory", file_,
-          name);
+    raise(Code::DataLoss, "[Checkpoint] '{}' names '{}', which is not a file of its directory",
+          file_, name);
   }
 
   SavedEntry parse_entry(const FileJson& value, const JsonPlace& place) {

@@ -141,7 +141,7 @@ const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
     asked.push_back(shard->device);
   }
   raise(Code::NotFound,
-        "[Saver] nobody has '{}', which {} wrote; asked {}. Copy it to one of them, or name the "
+        "[Saver] no task has '{}', which {} wrote; asked {}. Copy it to one of them, or name the "
         "task that has it in SaverOptions::shard_devices",
         in_directory(directory_there_, file.name), file.device, quoted_list(asked));
 }

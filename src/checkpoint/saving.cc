@@ -64,8 +64,8 @@ std::vector<SavedFile> files_of(const std::string& prefix) {
   if (!file_exists(manifest_path(prefix))) return files;
   const Status status = capture_status([&] { files = CheckpointFiles(prefix).manifest().files; });
   if (!status.ok()) {
-    log_warning("[Checkpoint] the files of '{}' stay, because nobody knows which they are: {}",
-                prefix, status.message);
+    log_warning("[Checkpoint] the files of '{}' stay, because their names are unknown: {}", prefix,
+                status.message);
   }
   return files;
 }

@@ -59,7 +59,7 @@ uint64_t MasterSession::extend(const ExtendSession& request) {
   const std::lock_guard lock(building_);
   if (request.version != version_) {
     raise(Code::Aborted,
-          "[Session] the graph was extended by somebody else: it has version {}, not {}", version_,
+          "[Session] another client has extended the graph: it has version {}, not {}", version_,
           request.version);
   }
   graph_ = reader_.add(text_of(request.graph));

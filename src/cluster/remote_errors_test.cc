@@ -33,7 +33,7 @@ TEST(RemoteSession, AServerThatIsNotThereIsToldWhileItIsWaitedFor) {
   testing::internal::CaptureStderr();
   (void)error_of([&] { Session(Graph(), address, {.timeout = milliseconds(4500)}); });
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("still trying to reach " + address + ": [Connect] nobody listens"),
+  EXPECT_NE(told.find("still trying to reach " + address + ": [Connect] no process listens"),
             std::string::npos)
       << told;
 }

@@ -15,7 +15,7 @@ namespace internal {
 
 CollectiveGroup& CollectiveAccess::group(const Communicator& communicator) {
   if (communicator.group_ == nullptr) {
-    raise(Code::FailedPrecondition, "[Communicator] it is no group's member");
+    raise(Code::FailedPrecondition, "[Communicator] it is not a member of a group");
   }
   return *communicator.group_;
 }

@@ -84,7 +84,7 @@ TEST(Communicator, RefusesRowsThatDoNotFit) {
   const Tensor two_rows = ones({2, 3});
   const Tensor indices({int64_t{0}, int64_t{1}});
   const auto refuse = [&](const IndexedSlices& rows) {
-    EXPECT_ERROR(Code::InvalidArgument, "are no rows of a tensor", alone.all_reduce(rows));
+    EXPECT_ERROR(Code::InvalidArgument, "are not rows of a tensor", alone.all_reduce(rows));
   };
   refuse({two_rows, Tensor({int64_t{0}}), {4, 3}});
   refuse({two_rows, Tensor({0, 1}), {4, 3}});  // int32

@@ -333,7 +333,7 @@ void check_rows(const IndexedSlices& rows, ReduceOp op) {
                    values.without(0) == rows.dense_shape.without(0);
   if (fit) return;
   raise(Code::InvalidArgument,
-        "[AllReduce] values of shape {} and {} indices of shape {} are no rows of a tensor of "
+        "[AllReduce] values of shape {} and {} indices of shape {} are not rows of a tensor of "
         "shape {}; give an int64 index for each row",
         values.to_string(), to_string(rows.indices.dtype()), indices.to_string(),
         rows.dense_shape.to_string());

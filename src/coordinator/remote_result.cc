@@ -42,7 +42,7 @@ void RemoteArguments::Impl::check(int workers, bool allowed) const {
   for (const Entry& entry : entries_) {
     if (!entry.per_worker && !allowed) {
       raise(Code::InvalidArgument,
-            "[Coordinator] a RemoteValue is no argument of a scheduled function: fetch() it first, "
+            "[Coordinator] a scheduled function takes no RemoteValue: fetch() it first, "
             "do both in one function, or ask for ClusterCoordinatorOptions::remote_arguments");
     }
     if (entry.per_worker && entry.results.size() != static_cast<size_t>(workers)) {

@@ -87,7 +87,7 @@ CaptureInfo read_capture(const std::string& function, const message::Capture& in
 Tensor bound(const CaptureInfo& capture, const BindCapture& bind) {
   const std::string what = fmt::format("{} {} of function {}", to_string(capture.kind),
                                        quoted(capture.name), quoted(capture.function));
-  if (!bind) raise(Code::FailedPrecondition, "[Graph] nobody supplies {}", what);
+  if (!bind) raise(Code::FailedPrecondition, "[Graph] the caller does not supply {}", what);
   Tensor supplied = bind(capture);
   if (!fits(capture, supplied)) {
     raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,

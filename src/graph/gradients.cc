@@ -153,7 +153,7 @@ void refuse_to_compute_again(std::string_view function) {
   raise(Code::Unimplemented,
         "[Gradient] '{}' of a cond() or while_loop() changes a variable, or takes an element of an "
         "iterator, that its results depend on; the gradient computes it again and would find "
-        "another value. Use a GradientTape inside of it, or read, change and take outside",
+        "another value. Use a GradientTape inside it, or read, change and take outside",
         function);
 }
 

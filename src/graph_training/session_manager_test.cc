@@ -228,7 +228,7 @@ TEST_F(SessionManagers, GiveUpInTimeWhateverTheyWaitFor) {
         .wait_for_session("localhost:1", {.max_wait = milliseconds(2'000)});
   });
   EXPECT_EQ(late.code, Code::DeadlineExceeded) << late;
-  EXPECT_NE(late.message.find("nobody listens at localhost:1"), std::string::npos) << late;
+  EXPECT_NE(late.message.find("no process listens at localhost:1"), std::string::npos) << late;
   test::expect_tried_for(milliseconds(2'000), late);
   const Tensor never = FifoQueue({.dtypes = {kString}, .shapes = {{-1}}}).dequeue()[0];
   EXPECT_ERROR(

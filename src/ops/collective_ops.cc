@@ -154,7 +154,7 @@ ReplicaPort* port_for(const Kernel& k, std::string_view op) {
   if (num_replicas(port) == wanted) return port;
   raise(Code::FailedPrecondition,
         "[{}] was traced in one of {} replicas, but runs where there are {}; call the function "
-        "inside of the same strategy's run()",
+        "inside the same strategy's run()",
         op, wanted, num_replicas(port));
 }
 
@@ -371,8 +371,8 @@ constexpr OpDef worker_op(std::string_view name, InputCount inputs, DTypeSet dty
           .infer = infer,
           .compute = compute,
           .no_gradient_because =
-              "workers reduce outside of replicas, where nobody knows what the loss of all is; "
-              "reduce inside of run() with ReplicaContext::all_reduce or all_gather",
+              "workers reduce outside of replicas, where the loss of all replicas is unknown; "
+              "reduce inside run() with ReplicaContext::all_reduce or all_gather",
           .traits = Trait::HasEffect};
 }
 

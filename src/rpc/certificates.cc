@@ -53,7 +53,7 @@ Certificate parse_certificate(std::string_view pem, std::string_view what) {
   Certificate certificate(PEM_read_bio_X509(memory(pem).get(), nullptr, &no_password, nullptr));
   ERR_clear_error();
   if (!certificate) {
-    raise(Code::InvalidArgument, "[Credentials] the {} is no certificate in PEM form", what);
+    raise(Code::InvalidArgument, "[Credentials] the {} is not a certificate in PEM form", what);
   }
   return certificate;
 }
@@ -157,7 +157,8 @@ SecretBytes bytes_of(std::string_view secret) {
   }
   if (!good) {
     raise(Code::InvalidArgument,
-          "[Credentials] that is no token of a run: {} of the letters and digits that `cohort run` "
+          "[Credentials] that is not a token of a run: {} of the letters and digits that `cohort "
+          "run` "
           "printed were expected",
           2 * kSecretBytes);
   }

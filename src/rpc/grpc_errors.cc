@@ -61,7 +61,7 @@ constexpr std::string_view kPlain =
 
 constexpr Symptom kSymptoms[] = {
     {kTooManyFiles, kNoDescriptor, Code::ResourceExhausted},
-    {"Connection refused", "nobody listens at {0} (connection refused)"},
+    {"Connection refused", "no process listens at {0} (connection refused)"},
     {"No route to host", "the host of {0} can not be reached (no route)"},
     {"Network is unreachable", "the host of {0} can not be reached (no network)"},
     {"DNS", "the host name of {0} is unknown"},
@@ -99,8 +99,8 @@ std::string dropped_text(const std::string& address, bool with_certificates) {
                    "TLS, or refused this side's certificate",
                    address)
              : fmt::format(
-                   "who listens at {} ended the connection during the handshake: it is no "
-                   "Cohort server, or demands certificates and this side has none",
+                   "who listens at {} ended the connection during the handshake: it is not "
+                   "a Cohort server, or demands certificates and this side has none",
                    address);
 }
 
@@ -167,7 +167,7 @@ CallFailure explain_failure(const grpc::Status& outcome, const std::string& addr
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:
       return {{Code::FailedPrecondition,
-               fmt::format("[Connect] who listens at {} is no Cohort server ({})", address,
+               fmt::format("[Connect] who listens at {} is not a Cohort server ({})", address,
                            capped(outcome.error_message()))},
               CallFailure::Kind::Lasting};
     default: {

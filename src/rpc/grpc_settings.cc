@@ -153,16 +153,14 @@ void check_target(const std::string& address, const Credentials& credentials) {
     return std::isalnum(c) != 0 || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
   if (!is_host || target.port == 0) {
-    raise(Code::InvalidArgument, "[Connect] '{}' is no host and port that can be connected to",
-          address);
+    raise(Code::InvalidArgument, "[Connect] '{}' is not a host and port to connect to", address);
   }
   if (credentials.has_certificates() || credentials.token.empty() || credentials.insecure) return;
   if (!is_loopback(target.host)) {
-    raise(
-        Code::FailedPrecondition,
-        "[Connect] without certificates the token would go to {} for everybody to read; give both "
-        "sides certificates, or set Credentials::insecure",
-        address);
+    raise(Code::FailedPrecondition,
+          "[Connect] without certificates the token would go to {} as plain text; give both "
+          "sides certificates, or set Credentials::insecure",
+          address);
   }
 }
 

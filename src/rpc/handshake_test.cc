@@ -42,11 +42,11 @@ TEST(Handshake, NonsenseIsRefused) {
                decode_handshake(std::string(10'000, 'x'), "task 7"));
   Handshake handshake = sample_handshake();
   handshake.peer.name = std::string(600, 'x');
-  EXPECT_ERROR(Code::InvalidArgument, "the name is no printable",
+  EXPECT_ERROR(Code::InvalidArgument, "the name is not a printable",
                decode_handshake(encode(handshake), "task 7"));
   handshake = sample_handshake();
   handshake.peer.address = "host\x1b[31m";
-  EXPECT_ERROR(Code::InvalidArgument, "the address is no printable",
+  EXPECT_ERROR(Code::InvalidArgument, "the address is not a printable",
                decode_handshake(encode(handshake), "task 7"));
 }
 
@@ -58,7 +58,7 @@ TEST(Handshake, NonsenseIsRefusedInTheNamesOfBothSides) {
   handshake.peer.address = "host\x1b[31m";
   EXPECT_ERROR(
       Code::InvalidArgument,
-      "'/job:worker/replica:0/task:1' connects with task 7, and the address is no printable "
+      "'/job:worker/replica:0/task:1' connects with task 7, and the address is not a printable "
       "text of at most 512 characters, but 'host?[31m' of 9; run the same release",
       decode_handshake(encode(handshake), "task 7"));
 }

@@ -36,11 +36,12 @@ void check_exposure(const EndpointOptions& options, const std::string& host) {
     raise(Code::FailedPrecondition,
           "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
           "it credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
-          "where nobody else is",
+          "that strangers cannot reach",
           options.self.name, host);
   }
   log_warning(
-      "[Server] {} listens at {} without certificates (insecure): whoever reaches it can read and "
+      "[Server] {} listens at {} without certificates (insecure): every process that reaches it "
+      "can read and "
       "change what it does",
       options.self.name, host);
 }

@@ -154,8 +154,9 @@ TEST(Endpoint, NobodyThereIsUnavailableAtTheDeadline) {
   constexpr std::chrono::milliseconds kTime{300};
   const Status status = error_of([&] { asking->connect(address, within(kTime)); });
   EXPECT_EQ(status.code, Code::Unavailable) << status;
-  EXPECT_NE(status.message.find("nobody listens at " + address + " (connection refused); tried"),
-            std::string::npos)
+  EXPECT_NE(
+      status.message.find("no process listens at " + address + " (connection refused); tried"),
+      std::string::npos)
       << status;
   test::expect_tried_for(kTime, status);
 }
@@ -199,7 +200,7 @@ TEST(Endpoint, AnAddressMustBeOne) {
   EXPECT_ERROR(Code::InvalidArgument, "port", asking->connect("host", MessageLog::soon()));
   EXPECT_ERROR(Code::InvalidArgument, "port", asking->connect("host:99999", MessageLog::soon()));
   for (const char* address : {"unix:/tmp/x:1", "a/b:1", "host name:1", "host:0"}) {
-    EXPECT_ERROR(Code::InvalidArgument, "no host and port",
+    EXPECT_ERROR(Code::InvalidArgument, "not a host and port",
                  asking->connect(address, MessageLog::soon()));
   }
 }
@@ -274,7 +275,7 @@ TEST(Endpoint, ConnectingInsideOfTheProcessCanBeForced) {
   EndpointOptions forced = client();
   forced.transport = TransportKind::InProcess;
   const auto asking = make_endpoint(forced);
-  EXPECT_ERROR(Code::Unavailable, "nobody of this process listens",
+  EXPECT_ERROR(Code::Unavailable, "no endpoint of this process listens",
                asking->connect("localhost:1", within(std::chrono::milliseconds(20))));
 }
 
@@ -316,7 +317,7 @@ TEST(Endpoint, DoesNotSendItsTokenAroundInTheClear) {
   EndpointOptions options = client();
   options.credentials.token = "0123456789abcdef";
   const auto asking = make_endpoint(options);
-  EXPECT_ERROR(Code::FailedPrecondition, "for everybody to read",
+  EXPECT_ERROR(Code::FailedPrecondition, "as plain text",
                asking->connect("192.0.2.1:2222", MessageLog::soon()));
 }
 
@@ -337,7 +338,7 @@ TEST(Endpoint, TellsItsStatus) {
 
 TEST(Endpoint, AStatusNobodyCanGiveIsAnError) {
   const std::string address = EchoTask(task()).address();
-  EXPECT_ERROR(Code::Unavailable, "nobody listens at " + address,
+  EXPECT_ERROR(Code::Unavailable, "no process listens at " + address,
                ask_status(address, {}, MessageLog::soon()));
   EndpointOptions options = task();
   options.details = []() -> std::string { throw Error(Code::Internal, std::string(100'000, 'x')); };

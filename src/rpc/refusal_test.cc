@@ -163,7 +163,7 @@ TEST_F(Refusal, AnotherVersionOfTheProtocol) {
 
 TEST_F(Refusal, ANameThatWouldSpoilALog) {
   expect_refusal(
-      Code::InvalidArgument, "no printable text",
+      Code::InvalidArgument, "not a printable text",
       Status{outcome(handshake("x\nERROR forged"), issue({.name = "client"})).code,
              "[Connect] " + outcome(handshake("x\ny"), issue({.name = "client"})).message});
 }
@@ -210,7 +210,7 @@ TEST(Credentials, ThatCanNotWorkAreRefusedAtTheStart) {
   EXPECT_ERROR(Code::InvalidArgument, "the private key is none", start(bad));
   bad = good;
   bad.certificate = "no certificate";
-  EXPECT_ERROR(Code::InvalidArgument, "the certificate is no certificate", start(bad));
+  EXPECT_ERROR(Code::InvalidArgument, "the certificate is not a certificate", start(bad));
   bad = good;
   bad.authority.clear();
   EXPECT_ERROR(Code::InvalidArgument, "needs a private key and an authority", start(bad));

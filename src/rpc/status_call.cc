@@ -109,7 +109,7 @@ StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue
 TaskStatus decode_status(std::string_view bytes, const std::string& address) {
   proto::StatusReply reply;
   if (!reply.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    raise(Code::DataLoss, "[Status] {} answered what is no status", address);
+    raise(Code::DataLoss, "[Status] the answer of {} is not a status", address);
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),

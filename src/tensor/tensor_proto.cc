@@ -55,8 +55,8 @@ void write_tensor(const Tensor& tensor, ::cohort::proto::TensorValue& out) {
   const DType dtype = tensor.dtype();
   if (dtype == kResource) {
     raise(Code::FailedPrecondition,
-          "it holds state (a variable, a queue) that lives in this process and cannot travel; make "
-          "the state inside of the graph");
+          "it holds state (a variable, a queue) that lives in this process and cannot be sent; "
+          "make the state inside the graph");
   }
   out.set_dtype(to_string(dtype));
   const Shape shape = tensor.shape();

@@ -181,7 +181,7 @@ TEST(HostileListener, MemoryThatIsTooSmallIsRefused) {
   const FileDescriptor memory(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(memory.get(), 8192), 0);
   ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-  offer(memory.get(), "no size of ours");
+  offer(memory.get(), "not a size of ours");
 }
 TEST(HostileListener, SomethingThatIsNoMemoryIsRefused) {
   const auto [a, b] = unix_pair();

@@ -165,7 +165,7 @@ class InProcessNetwork::AcceptThread : public Listener {
         thread_("accept", [this](const std::stop_token& stop) { run(stop); }) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->listeners.emplace(self_.address, this).second) {
-      raise(Code::AlreadyExists, "[Listen] somebody of this process listens at {} already",
+      raise(Code::AlreadyExists, "[Listen] another endpoint of this process listens at {} already",
             self_.address);
     }
     state_->changed.notify_all();
@@ -240,7 +240,7 @@ std::shared_ptr<Connection> InProcessNetwork::connect(const std::string& address
     return connection != nullptr;
   });
   if (connection == nullptr) {
-    raise(Code::Unavailable, "[Connect] nobody of this process listens at {}", address);
+    raise(Code::Unavailable, "[Connect] no endpoint of this process listens at {}", address);
   }
   return connection;
 }

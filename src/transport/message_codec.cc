@@ -99,8 +99,9 @@ void MessageReader::expect_end() const {
 }
 
 void MessageReader::fail(std::string_view problem) const {
-  raise(Code::DataLoss, "[Message] {}: {}; the sender runs another version, or is no task of ours",
-        what_, problem);
+  raise(Code::DataLoss,
+        "[Message] {}: {}; the sender runs another version, or is not a task of ours", what_,
+        problem);
 }
 
 void MessageWriter::put(const Status& value) {

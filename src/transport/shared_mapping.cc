@@ -30,7 +30,7 @@ SealedMemory map_checked(FileDescriptor memory) {
   const size_t size = sealed_size(memory);
   if (size < file_bytes(kMinArena) || size > file_bytes(kMaxArena) || size % (2 * kPage) != 0) {
     raise(Code::DataLoss,
-          "[SharedMemory] the memory offered has {} bytes, which is no size of ours", size);
+          "[SharedMemory] the memory offered has {} bytes, which is not a size of ours", size);
   }
   return {std::move(memory), size};
 }

@@ -142,10 +142,28 @@ class Words(Scratch):
         self.write("src/new/b.cc", "int scaffolder, kMostly;\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
-    def test_an_odd_phrase_in_a_comment_fails_and_in_a_text_does_not(self):
-        self.write("src/new/b.cc", 'say("nobody");\nint a;  // which Nobody reads\n')
+    def test_a_private_word_fails_in_tests(self):
+        for name in ("src/new/b_test.cc", "tests/c/d.h"):
+            self.write(name, "int a;\nint folder;\n")
+            self.assert_fails(f"{name}:2: 'folder' is not our word")
+            self.write(name, "int a;\n")
+
+    def test_an_odd_phrase_in_a_comment_fails_unless_it_is_quoted(self):
+        self.write("src/new/b.cc", 'int b;\nint a;  // which Nobody reads\n')
         self.assert_fails("src/new/b.cc:2: say it without 'Nobody'")
-        self.write("src/new/b.cc", 'say("nobody");  // says "nobody"\n')
+        self.write("src/new/b.cc", 'int a;  // says "nobody"\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_odd_phrase_in_a_text_fails_also_where_the_compiler_joins_texts(self):
+        self.write("src/new/b.cc", 'int a;\nsay("\\"nobody\\" came");\n')
+        self.assert_fails("src/new/b.cc:2: say it without 'nobody'")
+        self.write("src/new/b.cc", "int a;\nsay('\"', \"it is no \"\n    \"server\");\n")
+        self.assert_fails("src/new/b.cc:2: say it without 'is no server'")
+
+    def test_plain_texts_and_the_names_of_other_texts_pass(self):
+        self.write("src/new/b.cc", 'say("there is no file");\nsay("it is no", longer);\n'
+                   'say("it is no longer there");\nint nobody;\n')
+        self.write("src/new/b_test.cc", 'say("nobody");\n')
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
     def test_an_odd_phrase_in_a_document_fails_also_over_a_line_end(self):

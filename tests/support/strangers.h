@@ -84,7 +84,7 @@ inline std::vector<std::string> banners() {
       "EHLO nmap\r\n",
       "SSH-2.0-OpenSSH_9.2\r\n",
       "*1\r\n$4\r\nPING\r\n",
-      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s,  // the beginning of a TLS greeting
+      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s,  // the beginning of a TLS handshake
       "\x16\x03\x01\xff\xff"s + std::string(70000, 'A'),
       "\x80\x9e\x01\x03\x01\x00u\x00\x00\x00 "s,  // SSLv2
       "\x00\x00\x00\xa4\xff"

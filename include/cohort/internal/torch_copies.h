@@ -145,7 +145,7 @@ inline size_t copies_for_this_scope() {
   if (!has_strategy()) return 1;
   if (in_cross_replica_context()) return get_strategy().extended().worker_devices().size();
   throw Error(Code::FailedPrecondition,
-              "[TorchModule] made inside of run(), where every replica would make its own; make it "
+              "[TorchModule] made inside run(), where every replica would make its own; make it "
               "in the strategy's scope, before the run");
 }
 

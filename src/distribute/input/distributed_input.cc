@@ -59,8 +59,8 @@ void check_options(const InputOptions& options) {
   }
   if (options.place_dataset_on_device && options.fetch_to_device) {
     raise(Code::InvalidArgument,
-          "[InputOptions] place_dataset_on_device makes elements on the device, so that there is "
-          "nothing to fetch; set fetch_to_device to false");
+          "[InputOptions] place_dataset_on_device makes elements on the device, so nothing is "
+          "left to fetch; set fetch_to_device to false");
   }
   if (options.per_replica_buffer_size < 0) {
     raise(Code::InvalidArgument, "[InputOptions] per_replica_buffer_size is {}; 0 means no buffer",

@@ -62,7 +62,7 @@ void DistributedInputIterator::check_caller() const {
   if (get_replica_context() != nullptr) {
     raise(Code::InvalidArgument,
           "[DistributedIterator] next() gives elements to all replicas, so it cannot be called "
-          "inside of one; call it outside of run() and pass the element as an argument");
+          "inside one; call it outside of run() and pass the element as an argument");
   }
 }
 
@@ -249,7 +249,7 @@ void DistributedInputIterator::learn_empty_element() {
     return;
   }
   raise(Code::FailedPrecondition,
-        "[DistributedIterator] a worker has no data, and nobody tells it what elements look like: "
+        "[DistributedIterator] a worker has no data, and cannot know what its elements are: "
         "a stage of {} runs C++ code that only an element would tell about; give every worker at "
         "least one element",
         input_->pipelines[0].to_string());

@@ -30,11 +30,10 @@ void MultiStepContext::set_last_step_output(const std::string& name, const Distr
     return;
   }
   if (!op) {
-    internal::raise(
-        Code::InvalidArgument,
-        "[set_last_step_output] '{}' is set inside of a replica, so it needs a ReduceOp "
-        "that makes one value of all replicas'",
-        name);
+    internal::raise(Code::InvalidArgument,
+                    "[set_last_step_output] '{}' is set inside a replica, so it needs a ReduceOp "
+                    "that makes one value of all replicas'",
+                    name);
   }
   get_replica_context()->merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& all) {

@@ -191,7 +191,7 @@ Tensor SyncOnReadVariable::read_across() const {
 
 size_t SyncOnReadVariable::copy_across() const {
   raise(Code::InvalidArgument,
-        "[SyncOnReadVariable] '{}' has a copy to differentiate or update only inside of a replica; "
+        "[SyncOnReadVariable] '{}' has a copy to differentiate or update only inside a replica; "
         "outside it is the {} copies together",
         name(), copies().size());
 }
