@@ -164,7 +164,7 @@ struct SaverOptions {
   // One of those that would be deleted is kept for good in each such time.
   double keep_checkpoint_every_n_hours = 10'000;
   // Each device writes its own variables, to the same path on its task's disk. Tasks need not see
-  // each other's disks: the manifest says who wrote what. Otherwise all tensors travel here.
+  // each other's disks: the manifest says who wrote what. Otherwise all tensors are sent here.
   bool sharded = false;
   // save() returns when it has the values, and a thread writes them.
   bool asynchronous = false;

@@ -104,8 +104,8 @@ class Communicator {
   // Many at once, of any dtypes: few messages instead of one for each.
   std::vector<Tensor> all_reduce(const std::vector<Tensor>& values, ReduceOp op = ReduceOp::Sum,
                                  const CollectiveOptions& options = {});
-  // Rows travel, tables do not: all members' rows in the order of the ranks, duplicates kept. Sum
-  // and Mean only (InvalidArgument). Numbers of rows may differ, the rest of the shape not.
+  // Members send rows, not tables: all members' rows in the order of the ranks, duplicates kept.
+  // Sum and Mean only (InvalidArgument). Numbers of rows may differ, the rest of the shape not.
   IndexedSlices all_reduce(const IndexedSlices& rows, ReduceOp op = ReduceOp::Sum,
                            const CollectiveOptions& options = {});
   // Reduces in place, in the packs of all members, which this group made. Throws InvalidArgument

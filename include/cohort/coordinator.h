@@ -64,7 +64,7 @@ class ClusterCoordinator {
   // Per-worker iterators and values among the arguments are those of the worker that runs it. It
   // waits for the RemoteValues among them, and fails as they do. Throws InvalidArgument for a
   // RemoteValue unless there are `remote_arguments`, FailedPrecondition, naming it, for what cannot
-  // travel.
+  // be sent.
   template <typename F, typename... Args>
   auto schedule(const F& f, const Args&... args) {
     return schedule_at(std::nullopt, f, args...);
@@ -98,7 +98,7 @@ class ClusterCoordinator {
   // A dataset for each worker, from a function that gives one (called once for each worker, with
   // its InputContext, also for one that comes later), from a dataset that all of them walk over, or
   // from one that the strategy distributes. Throws InvalidArgument when the function makes
-  // variables, FailedPrecondition when a dataset cannot travel.
+  // variables, FailedPrecondition when a dataset cannot be sent.
   template <std::invocable F>
   PerWorkerDataset create_per_worker_dataset(const F& make) {
     return make_per_worker([make] { return internal::PerWorkerSpec(make()); });

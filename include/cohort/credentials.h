@@ -14,7 +14,7 @@ namespace cohort {
 //   cohort:/job:worker/replica:0/task:1
 //
 // and a client's may have any. A token is a secret that all parties of a run know; without
-// certificates it travels in the clear.
+// certificates it is sent in the clear.
 //
 // Without certificates a server listens on the loopback interface only, unless `insecure` is set.
 struct Credentials {

@@ -102,10 +102,10 @@ class Function {
   }
 
   // The trace for arguments such as these, made first when there is none, as bytes with which
-  // another process runs it: see SerializedFunction. Values that it uses travel along, and
-  // iterators that it captures as descriptions of their datasets. A variable travels as its name;
-  // where several have one, the first that travels keeps it and the others get a number,
-  // "dense/kernel_1". Throws FailedPrecondition for what cannot travel, naming it.
+  // another process runs it: see SerializedFunction. The bytes have the values that it uses,
+  // the descriptions of the datasets of iterators that it captures, and the names of variables.
+  // Where several variables have one name, the first keeps it and the others get a number,
+  // "dense/kernel_1". Throws FailedPrecondition for what cannot be encoded, naming it.
   template <typename... Args>
   std::string serialize(const Args&... args) const {
     return core_.serialize(flat(args...), traced(args...));

@@ -25,7 +25,7 @@ struct MpiOptions {
 // Starts MPI where the program has not, and ends it with the program. Member k is named
 // "/job:mpi/replica:0/task:k".
 //
-// Values travel by MPI's collectives, which do not wait for lost members: what the Communicator
+// MPI's collectives send the values. They do not wait for lost members: what the Communicator
 // promises of differences, losses and timeouts holds. The order of a sum is MPI's own. 16-bit
 // floats, and the smallest and largest of floating values, whose NaNs MPI may lose, go by Cohort's
 // own algorithms.

@@ -15,7 +15,7 @@
 #include "cohort/tensor.h"
 
 // C++ functions as single nodes of graphs: host code, LibTorch modules. A graph knows such a
-// function by its name alone, so it may travel to another process whose program has one of that
+// function by its name alone, so it may go to another process whose program has one of that
 // name.
 //
 //   Tensor clip(Tensor x) { ... }

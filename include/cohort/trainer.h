@@ -147,7 +147,7 @@ struct History {
 // also where the last batch is short. The optimizer must outlive it. Use it from one thread.
 //
 // With a ParameterServerStrategy it is for the chief alone (see serve_task()) and a coordinator of
-// its own has the workers make the steps: each of them takes a whole batch, which travels with the
+// its own has the workers make the steps: each of them takes a whole batch, which comes with the
 // step, and does not wait for the others.
 class Trainer {
  public:

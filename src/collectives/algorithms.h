@@ -55,7 +55,7 @@ class Exchange {
 };
 
 // Best for much data: every member sends and receives the data twice in all, at the same time, in
-// segments that travel through the ring one after the other.
+// segments that members pass along the ring one after the other.
 void ring_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 // Part rank() of the reduction.
 Buffer ring_reduce_scatter(Exchange& exchange, const Numbers& operand);

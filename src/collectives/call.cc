@@ -14,7 +14,7 @@ struct Names {
   std::string_view as_called;
 };
 
-constexpr std::array<Names, 11> kNames = {{{"Meet", "the first meeting"},
+constexpr std::array<Names, 11> kNames = {{{"Meet", "the first rendezvous"},
                                            {"AllReduce", "all_reduce"},
                                            {"Broadcast", "broadcast"},
                                            {"Reduce", "reduce"},

@@ -36,7 +36,7 @@ struct Call {
   std::string purpose = {};  // why the strategy makes the call; must agree
   bool on_gpu = false;       // where the values are
   uint64_t pack = 0;         // number of the call that made the pack of the values; 0: no pack
-  uint64_t number = 0;       // in the order of the group's calls; the first meeting is 0
+  uint64_t number = 0;       // in the order of the group's calls; the first rendezvous is 0
   // A hash of the place in the program; must agree, but 0 agrees with every other value.
   uint64_t site = 0;
   // Not compared:
@@ -60,8 +60,8 @@ std::string to_string(const Call& call);
 // "2 tensors of float32: (3,), (2, 4) [5f3a01]": the first shapes, and a hash of all.
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 
-// Gives a call the purpose and the site of this thread. A group's first meeting has neither, since
-// a worker that starts again meets workers that recover.
+// Gives a call the purpose and the site of this thread. A group's first rendezvous has neither,
+// since a worker that starts again meets workers that recover.
 void set_purpose(Call& call);
 
 // A hash of everything that must agree, except the number and the site.

@@ -20,8 +20,8 @@ class Engine;
 // engine.
 struct EngineChoice {
   std::string name = {};  // what members compare
-  // All members call it in the first meeting of the group, which is `meeting`.
-  std::function<std::unique_ptr<Engine>(CollectiveGroup& group, const Call& meeting)> make = {};
+  // All members call it in the first rendezvous of the group, which is `rendezvous`.
+  std::function<std::unique_ptr<Engine>(CollectiveGroup& group, const Call& rendezvous)> make = {};
 };
 
 struct GroupSettings {
@@ -29,7 +29,7 @@ struct GroupSettings {
   std::chrono::nanoseconds report_after = stall_patience();
   // How long a member whose call was rejected may take to issue a corrected one.
   std::chrono::nanoseconds refusal_time = std::chrono::seconds(2);
-  // How long the members may take to come to the first meeting.
+  // How long the members may take to come to the first rendezvous.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
   EngineChoice engine = {};
 };
@@ -204,8 +204,8 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
   const int rank_;
   const GroupSettings settings_;
   const std::weak_ptr<CollectiveGroup> outer_;
-  std::unique_ptr<Engine> engine_;            // constant after the meeting
-  std::atomic<Engine*> met_engine_{nullptr};  // the same, once the meeting has ended
+  std::unique_ptr<Engine> engine_;            // constant after the rendezvous
+  std::atomic<Engine*> met_engine_{nullptr};  // the same, once the rendezvous has ended
 
   CallOrder order_;
   CallLog log_;

@@ -126,7 +126,7 @@ void Links::expect(int member, Deadline deadline) {
   if (link.best() != nullptr) return;
   lock.unlock();
   throw_if_lost(member);
-  raise(Code::Unavailable, "[Collective] {} did not come to the first meeting in time",
+  raise(Code::Unavailable, "[Collective] {} did not come to the first rendezvous in time",
         describe(member));
 }
 

@@ -14,12 +14,12 @@ constexpr int kBytes = 1;    // its dtype of bytes
 
 class NcclEngine : public Engine {
  public:
-  NcclEngine(CollectiveGroup& group, const Call& meeting, const NcclLibrary& library,
+  NcclEngine(CollectiveGroup& group, const Call& rendezvous, const NcclLibrary& library,
              NcclMemory memory)
       : Engine(group, Distance::Network), library_(library), memory_(memory) {
     NcclId id{};
     if (group.rank() == 0) library_.check(library_.get_unique_id(&id), "ncclGetUniqueId");
-    Exchange exchange(group, meeting);
+    Exchange exchange(group, rendezvous);
     const Buffer own = copy_of(std::as_bytes(std::span(&id, 1)));
     const std::vector<Buffer> all = ring_all_gather(exchange, own);
     std::memcpy(&id, all[0].bytes.data(), sizeof(id));
@@ -141,8 +141,9 @@ class NcclEngine : public Engine {
 }  // namespace
 
 EngineChoice nccl_engine(const NcclLibrary& library, NcclMemory memory) {
-  return {.name = "nccl", .make = [&library, memory](CollectiveGroup& group, const Call& meeting) {
-            return std::make_unique<NcclEngine>(group, meeting, library, memory);
+  return {.name = "nccl",
+          .make = [&library, memory](CollectiveGroup& group, const Call& rendezvous) {
+            return std::make_unique<NcclEngine>(group, rendezvous, library, memory);
           }};
 }
 

@@ -8,7 +8,7 @@
 
 #include "cohort/values.h"
 
-// How tensors are grouped into packs, which travel as one message, and the memory of a pack.
+// How tensors are grouped into packs, which are sent as one message, and the memory of a pack.
 namespace cohort::internal {
 
 // By count: `total` elements in `packs` parts of equal size, the last one taking what division

@@ -15,7 +15,7 @@ std::shared_ptr<SharedSegment> SharedSegment::map(FileDescriptor memory, size_t 
   return std::make_shared<SharedSegment>(std::move(memory), bytes);
 }
 
-// How a descriptor travels: each member listens at a Unix socket and sends the socket's name and a
+// How a descriptor is sent: each member listens at a Unix socket and sends the socket's name and a
 // nonce to the first member, over their connection. The first member connects to each socket, sends
 // the nonce and the descriptor, and then says so in a message. The member waits for that message
 // alone, which ends with the group, and finds the descriptor in its socket.

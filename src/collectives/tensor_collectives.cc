@@ -197,7 +197,7 @@ Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   return result.tensor;
 }
 
-// Rows without elements: only how many there are travels.
+// Rows without elements: only their number is sent.
 Tensor gather_empty_rows(CollectiveGroup& group, Call& call, const Tensor& value) {
   std::vector<int64_t> rows(static_cast<size_t>(group.size()));
   const int64_t own = value.shape()[0];
@@ -250,7 +250,7 @@ std::vector<Tensor> all_to_all_dense(CollectiveGroup& group, Call& call,
 
 namespace {
 
-// Tensors travel together until they have this many bytes.
+// Tensors are sent together until they have this many bytes.
 constexpr int64_t kPackBytes = int64_t{4} << 20;
 
 std::string describe(const std::vector<Tensor>& values, const std::vector<size_t>& pack) {

@@ -14,7 +14,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Between the forming of a group and its first meeting, members have no connections that could end.
+// Between the forming of a group and its first rendezvous, members have no connections that could
+// end.
 TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstMeetingIsNamedSoon) {
   for (const int ends : {0, 1}) {
     const TaskList addresses = test::free_addresses(2);

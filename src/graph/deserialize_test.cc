@@ -206,7 +206,7 @@ TEST(ReadingGraphs, RefusesTensorsThatAreNotWhatTheySay) {
     for (int i = 0; i < 8; ++i) t.add_sizes(1);
   });
   refuse("'float31' is not a dtype", [](proto::TensorValue& t) { t.set_dtype("float31"); });
-  refuse("cannot travel", [](proto::TensorValue& t) { t.set_dtype("resource"); });
+  refuse("cannot be sent", [](proto::TensorValue& t) { t.set_dtype("resource"); });
   refuse("a string tensor has numbers", [](proto::TensorValue& t) { t.set_dtype("string"); });
   refuse("0 strings do not make up shape (2,)", [](proto::TensorValue& t) {
     t.set_dtype("string");

@@ -81,7 +81,7 @@ void write_iterator(const std::string& function, const ElementSource& source,
                     message::Iterator& out) {
   const Status status = capture_status([&] { out.set_dataset(source.describe_dataset()); });
   if (!status.ok()) {
-    raise(status.code, "function '{}' uses iterator '{}', whose dataset cannot travel: {}",
+    raise(status.code, "function '{}' uses iterator '{}', whose dataset cannot be encoded: {}",
           function, source.name(), status.message);
   }
   out.set_name(source.name());
@@ -106,7 +106,7 @@ void write_capture(const GraphFunction& function, size_t index, message::Capture
   } else {
     raise(Code::FailedPrecondition,
           "function '{}' uses state of this process that is neither a variable nor an iterator, "
-          "and cannot travel",
+          "and cannot be encoded",
           function.name);
   }
 }

@@ -48,7 +48,7 @@ Tensor replica_all_gather(const Tensor& value, int axis, const CommunicationOpti
                           Site site = {});
 
 // What workers compute together as nodes of a graph: a function around a strategy's run() has one
-// for each meeting of the workers, after each has combined what its own replicas gave.
+// for each rendezvous of the workers, after each has combined what its own replicas gave.
 
 // How a node reaches the other workers. All workers call the same in the same order, for the
 // purpose that the node was made for.

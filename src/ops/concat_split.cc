@@ -151,10 +151,10 @@ namespace {
 
 // The parts in the dtype in which all of them meet.
 std::vector<Tensor> with_common_dtype(std::string_view op, const std::vector<Tensor>& parts) {
-  Tensor meeting = parts[0];
-  for (const Tensor& part : parts) meeting = promoted(op, meeting, part).a;
+  Tensor common = parts[0];
+  for (const Tensor& part : parts) common = promoted(op, common, part).a;
   std::vector<Tensor> converted;
-  for (const Tensor& part : parts) converted.push_back(cast(part, meeting.dtype()));
+  for (const Tensor& part : parts) converted.push_back(cast(part, common.dtype()));
   return converted;
 }
 

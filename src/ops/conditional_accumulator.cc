@@ -190,7 +190,7 @@ SparseAccumulator::Rows SparseAccumulator::take(int64_t required, Cancellation& 
   return result(std::move(held), kind().mean);
 }
 
-// The ops. Dtype and shape of the gradients travel as attributes: a handle in a graph does not know
+// The ops. Dtype and shape of the gradients are attributes: a handle in a graph does not know
 // them.
 namespace {
 

@@ -88,7 +88,7 @@ size_t QueueState::pending_dequeues() const {
   return dequeuers_.size();
 }
 
-// The ops. What an element is made of travels as an attribute: a handle in a graph does not know
+// The ops. What an element is made of is an attribute: a handle in a graph does not know
 // it.
 namespace {
 

@@ -1,4 +1,4 @@
-// Taking elements from an iterator. What an element is made of travels as attributes: a handle in a
+// Taking elements from an iterator. What an element is made of is in attributes: a handle in a
 // graph does not know it.
 
 #include <algorithm>

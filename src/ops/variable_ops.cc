@@ -11,7 +11,7 @@
 namespace cohort::internal {
 namespace {
 
-// The variable's dtype and shape travel as attributes: a handle in a graph does not know them.
+// The variable's dtype and shape are attributes: a handle in a graph does not know them.
 Specs infer_variable(const OpInputs& inputs) {
   require_handle(inputs, "a variable's");
   return infer_declared(inputs);

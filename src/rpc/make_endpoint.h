@@ -9,7 +9,7 @@
 
 namespace cohort::internal {
 
-// How messages travel. Nearest: inside this process when the address belongs to one of its
+// How messages are sent. Nearest: inside this process when the address belongs to one of its
 // listeners; else by shared memory when both sides are on one host; else by gRPC.
 enum class TransportKind { Nearest, InProcess, SharedMemory, Grpc };
 

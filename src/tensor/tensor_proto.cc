@@ -73,7 +73,8 @@ void write_tensor(const Tensor& tensor, ::cohort::proto::TensorValue& out) {
 
 Tensor read_tensor(const ::cohort::proto::TensorValue& in) {
   const DType dtype = parse_dtype(in.dtype());
-  if (dtype == kResource) raise(Code::InvalidArgument, "a tensor holds state, which cannot travel");
+  if (dtype == kResource)
+    raise(Code::InvalidArgument, "a tensor holds state, which cannot be sent");
   const Shape shape = read_sizes(in.sizes());
   if (!shape.is_fully_known()) {
     raise(Code::InvalidArgument, "a tensor has the unknown shape {}", shape.to_string());

@@ -37,7 +37,7 @@ struct Traffic {
 };
 
 // Messages both ways between two endpoints, in order and without loss until the connection ends.
-// How messages travel depends on the distance between the two; callers see no difference.
+// How messages are sent depends on the distance between the two; callers see no difference.
 // Thread-safe.
 //
 // A thread that holds a Mutex does not send, close or read, see base/mutex.h.

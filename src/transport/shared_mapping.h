@@ -47,7 +47,7 @@ struct SharedDirection {
   alignas(64) std::byte ring[kRingBytes];
 };
 
-// What lies in the ring: how the image of a message (message_image.h) travels.
+// A record of the ring: where the image of a message (message_image.h) lies.
 struct SharedRecord {
   enum Kind : uint32_t {
     Inline = 1,    // the image follows in the ring

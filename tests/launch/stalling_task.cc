@@ -4,7 +4,7 @@
 //   loop    it computes for ever before a collective
 //   stop    it is stopped
 //   input   it waits for its data
-//   late    it does not come to the first meeting
+//   late    it does not come to the first rendezvous
 //   ps      a parameter server is stopped while workers use it
 //   tokens  it puts nothing more into a queue that the others take from, on a parameter server
 //

@@ -80,7 +80,7 @@ void ReplicaRendezvous::arrive(size_t replica, void (ReplicaRendezvous::*prepare
 
 void ReplicaRendezvous::open() {
   for (size_t r = 0; r < size(); ++r) owns_[r] = slots_[r].call.own;
-  // What all read afterwards is written only when it changes: else it would travel between cores.
+  // What all read afterwards is written only when it changes: else it would move between cores.
   if (thrown_ != nullptr) thrown_ = nullptr;
   if (once_failed_) once_failed_ = false;
   finished_ = 0;

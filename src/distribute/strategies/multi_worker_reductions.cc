@@ -238,7 +238,7 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
 std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>& here,
                                                       const std::string& what) {
   if (is_alone()) return here;
-  const MeetingClock::Scope meeting(*meetings_);
+  const MeetingClock::Scope rendezvous(*meetings_);
   const CollectivePurpose purpose(what);
   return group()
       .communicator()
@@ -249,7 +249,7 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
 std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here,
                                                                   const std::string& what) {
   if (is_alone()) return {here};
-  const MeetingClock::Scope meeting(*meetings_);
+  const MeetingClock::Scope rendezvous(*meetings_);
   const CollectivePurpose purpose(what);
   Communicator workers = group().communicator();
   return texts_of_workers(workers, here, collective_options(options_.communication));
