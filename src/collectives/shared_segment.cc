@@ -64,9 +64,8 @@ FileDescriptor take_descriptor(const FileDescriptor& listener, const std::string
     });
     if (found) return found;
   }
-  const int error = errno;
-  raise(code_of_errno(error), "[SharedMemory] no memory from the first member: {}",
-        errno_text(error));
+  raise(code_of_errno(errno), "[SharedMemory] no memory from the first member: {}",
+        errno_text(errno));
 }
 
 std::shared_ptr<SharedSegment> receive_and_map(Exchange& exchange, size_t bytes) {

@@ -77,8 +77,7 @@ extern constexpr OpDef kKeepResults{
     .traits = Trait::HasEffect,
 };
 
-// A result of the call that input 0 names. Only the loss of the task that kept it takes a result
-// away before the coordinator does, so that is Unavailable.
+// A result of the call that input 0 names; Unavailable when the task that kept it was restarted.
 extern constexpr OpDef kKeptResult{
     .name = "KeptResult",
     .inputs = 1,
