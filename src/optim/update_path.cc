@@ -122,7 +122,7 @@ void ExternalUpdates::apply(const Gradients& own, const std::vector<Variable>& v
     return;
   }
   state_->settle(*path, variables[0]);
-  path->apply(own, variables, {take, /*adds=*/false, state_->iterations});
+  path->apply(own, variables, {take, state_->iterations});
 }
 
 Variable ExternalUpdates::iterations() const { return state_->iterations; }

@@ -66,7 +66,7 @@ ReduceOp parse_reduce_op(std::string_view name) {
 ReduceOp reduce_op_of(VariableAggregation aggregation) {
   if (aggregation == VariableAggregation::Sum) return ReduceOp::Sum;
   if (aggregation == VariableAggregation::Mean) return ReduceOp::Mean;
-  raise(Code::InvalidArgument, "[ReduceOp] aggregation {} is no reduction; Sum and Mean are",
+  raise(Code::InvalidArgument, "[ReduceOp] aggregation {} is not a reduction; Sum and Mean are",
         aggregation == VariableAggregation::None ? "None" : "OnlyFirstReplica");
 }
 
