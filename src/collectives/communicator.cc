@@ -15,7 +15,7 @@ namespace internal {
 
 CollectiveGroup& CollectiveAccess::group(const Communicator& communicator) {
   if (communicator.group_ == nullptr) {
-    raise(Code::FailedPrecondition, "[Communicator] it is not a member of a group");
+    raise(Code::FailedPrecondition, "[Communicator] this process is not a member of the group");
   }
   return *communicator.group_;
 }

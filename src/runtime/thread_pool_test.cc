@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <latch>
+#include <memory>
 
 #include "support/eventually.h"
 
@@ -21,11 +22,12 @@ int threads_named(const std::string& name) {
   return count;
 }
 
-// Runs that many tasks, each of which waits for all others.
+// Runs that many tasks, each of which waits for all others. The tasks share the latch, because a
+// task may still be returning from its wait when this function ends.
 void run_together(ThreadPool& pool, int tasks) {
-  std::latch all(tasks + 1);
-  for (int i = 0; i < tasks; ++i) pool.submit([&] { all.arrive_and_wait(); });
-  all.arrive_and_wait();
+  const auto all = std::make_shared<std::latch>(tasks + 1);
+  for (int i = 0; i < tasks; ++i) pool.submit([all] { all->arrive_and_wait(); });
+  all->arrive_and_wait();
 }
 
 TEST(ThreadPool, EndsThreadsThatStayIdle) {

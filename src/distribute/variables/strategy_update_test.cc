@@ -98,7 +98,9 @@ TEST(StrategyUpdate, NamesReplicasThatCallSomethingElse) {
     }
   };
   expect_error([&] { strategy->run(train); },
-               "replica 0 calls apply_gradients, while replica 1 calls all_reduce",
+               "replica 0 calls all_reduce(Sum, float32 ()) for apply_gradients at "
+               "strategy_update_test.cc:95, replica 1 calls all_reduce(Sum, float32 ()) at "
+               "strategy_update_test.cc:97",
                Code::FailedPrecondition);
 }
 
