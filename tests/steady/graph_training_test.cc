@@ -41,7 +41,7 @@ void drive_queue(const std::string& target, int count) {
     EXPECT_EQ(session.run(dequeue).to<float>(), float(i));
   });
   drive("enqueue_many and dequeue_many", count, measure, [&](int) {
-    session.run(enqueue_many, {{rows, zeros({3})}});
+    session.run(enqueue_many, {{rows, Tensor({0.f, 0.f, 0.f})}});
     session.run(dequeue_many);
   });
 }

@@ -8,7 +8,8 @@
 
 namespace cohort::test {
 
-// What a process holds, by name: "bytes", "descriptors", "threads", and what a test adds.
+// What a process holds, by name: "bytes", "descriptors" without those of held_ports, "threads",
+// and what a test adds.
 using Holdings = std::map<std::string, int64_t>;
 Holdings process_holdings();
 // How many sessions the server keeps for clients and for other servers. "handles" are these and

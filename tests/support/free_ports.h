@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "cohort/error.h"
 
 namespace cohort::test {
+
+// How many ports this process holds, each with one descriptor.
+inline std::atomic<int> held_ports = 0;
 
 // Binds a socket to a port that the system chooses, and returns the port. The process holds the
 // socket until it ends. As with cli::HeldPort, the system gives a bound port to no other process,
@@ -27,6 +31,7 @@ inline int hold_free_port() {
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     throw Error(Code::ResourceExhausted, "no port is free");
   }
+  ++held_ports;
   return ntohs(address.sin_port);
 }
 
