@@ -26,8 +26,8 @@ int set_size(const FileDescriptor& memory, off_t bytes, SealedMemory::Pages page
   if (pages == SealedMemory::Pages::OnUse) {
     return ::ftruncate(memory.get(), bytes) == 0 ? 0 : errno;
   }
-  // Linux reserves pages for memory of no file system until the machine has none left, and then kills processes
-  // instead of reporting an error.
+  // Linux reserves pages for memory of no file system until the machine has none left, and then
+  // kills processes instead of reporting an error.
   if (static_cast<size_t>(bytes) > machine_memory()) return ENOMEM;
   // A signal interrupts the call, whatever its handler says.
   int error = 0;
