@@ -34,8 +34,9 @@ class ThreadPool {
 
   // `task` must not throw.
   void submit(std::function<void()> task) {
+    std::list<Thread> ended;  // joined after the lock is released
     const std::lock_guard lock(mutex_);
-    ended_.clear();
+    ended.swap(ended_);
     if (tasks_.size() < idle_) {
       wake_.notify_one();
     } else {
