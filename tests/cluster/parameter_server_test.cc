@@ -50,11 +50,15 @@ class ParameterServerExample : public testing::Test {
   std::map<std::string, std::unique_ptr<test::Process>> servers_;
 };
 
+// Guesses reach 0.1. Workers update at their own pace, and the order of the last updates moves the
+// accuracy by some hundredths: the two epochs of one run reached 0.810 and 0.780.
+constexpr double kMinAccuracy = 0.65;
+
 TEST_F(ParameterServerExample, LearnsAndEndsEverything) {
   const auto evaluator = start("evaluator", 0);
   const auto chief = start("chief", 0);
   ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
-  EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+  EXPECT_GT(accuracy(chief->output()), kMinAccuracy) << chief->output();
   ASSERT_EQ(evaluator->wait(seconds(60)), 0) << evaluator->output();
   EXPECT_EQ(accuracy(evaluator->output()), accuracy(chief->output())) << evaluator->output();
   EXPECT_NE(chief->output().find("dense/kernel"), std::string::npos) << chief->output();
@@ -72,7 +76,7 @@ TEST_F(ParameterServerExample, GoesOnWhenTasksAreKilled) {
   servers_.at("worker0")->send(SIGKILL);
   ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
   EXPECT_EQ(chief->output().find("epoch 1"), std::string::npos) << chief->output();
-  EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+  EXPECT_GT(accuracy(chief->output()), kMinAccuracy) << chief->output();
 }
 
 class ClickModelExample : public ParameterServerExample {
