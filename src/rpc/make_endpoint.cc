@@ -226,8 +226,9 @@ void GrpcEndpoint::stop() {
   dialer_->stop();
   connections_.close_all(server_stopped());
   if (listener_) listener_->stop();
-  memory_.reset();
+  // Handshakes that arrived before are answered until the pump has stopped, and offer memory.
   pump_->stop();
+  memory_.reset();
 }
 
 }  // namespace
