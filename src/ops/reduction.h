@@ -10,7 +10,6 @@ namespace cohort::internal {
 inline constexpr AttrList kReductionAttrs{
     {"axes", AttrKind::Axes}, {"all", AttrKind::Bool}, {"keep", AttrKind::Bool}};
 
-// A reduction without a gradient gives truth values.
 constexpr OpDef reduction_op(std::string_view name, DTypeSet dtypes, Infer infer, Compute compute,
                              GradientOf gradient) {
   return {.name = name,
@@ -19,8 +18,15 @@ constexpr OpDef reduction_op(std::string_view name, DTypeSet dtypes, Infer infer
           .attrs = kReductionAttrs,
           .infer = infer,
           .compute = compute,
-          .gradient = gradient,
-          .no_gradient_because = gradient == nullptr ? "its result is a truth value" : ""};
+          .gradient = gradient};
+}
+// A reduction without a gradient gives truth values. With UBSan, GCC 12 does not compare a function
+// with null in a constant, so the absence of a gradient has an overload.
+constexpr OpDef reduction_op(std::string_view name, DTypeSet dtypes, Infer infer, Compute compute,
+                             std::nullptr_t) {
+  OpDef op = reduction_op(name, dtypes, infer, compute, GradientOf(nullptr));
+  op.no_gradient_because = "its result is a truth value";
+  return op;
 }
 
 Attrs reduction_attrs(const Axes& axes, KeepDims keep);
