@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/machine.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -16,19 +17,14 @@ namespace {
 // Without these seals another process could cut the memory, and reading it would end this process.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-size_t machine_memory() {
-  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 // Returns 0 or the number of the error.
 int set_size(const FileDescriptor& memory, off_t bytes, SealedMemory::Pages pages) {
   if (pages == SealedMemory::Pages::OnUse) {
     return ::ftruncate(memory.get(), bytes) == 0 ? 0 : errno;
   }
-  // Linux reserves pages for memory of no file system until the machine has none left, and then
-  // kills processes instead of reporting an error.
-  if (static_cast<size_t>(bytes) > machine_memory()) return ENOMEM;
+  // Linux does not check the size of a memfd. It reserves pages until the machine has no more, and
+  // then kills processes.
+  if (static_cast<size_t>(bytes) > physical_memory()) return ENOMEM;
   // A signal interrupts the call, whatever its handler says.
   int error = 0;
   do {

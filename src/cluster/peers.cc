@@ -1,13 +1,13 @@
 #include "cluster/peers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/raise.h"
 #include "cluster/task_directory.h"
 
@@ -246,10 +246,7 @@ std::vector<ServerStatus::Peer> Peers::status() const {
 uint64_t PeerQuotas::limit_from_environment() {
   const char* const value = std::getenv("COHORT_PEER_BYTES");
   const std::string_view text = value == nullptr ? "" : value;
-  if (text.empty()) {
-    return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-           static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
-  }
+  if (text.empty()) return physical_memory() / 2;
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (error == std::errc() && end == text.data() + text.size() && bytes > 0) return bytes;

@@ -15,7 +15,10 @@ namespace internal {
 
 CollectiveGroup& CollectiveAccess::group(const Communicator& communicator) {
   if (communicator.group_ == nullptr) {
-    raise(Code::FailedPrecondition, "[Communicator] this process is not a member of the group");
+    raise(Code::FailedPrecondition,
+          "[Communicator] an empty communicator has no group; assign it what "
+          "MultiWorkerMirroredStrategy::communicator(), make_mpi_group() or make_local_group() "
+          "returns");
   }
   return *communicator.group_;
 }

@@ -226,7 +226,7 @@ void GrpcEndpoint::stop() {
   dialer_->stop();
   connections_.close_all(server_stopped());
   if (listener_) listener_->stop();
-  // Handshakes that arrived before are answered until the pump has stopped, and offer memory.
+  // Until the pump has stopped, it may answer a handshake with an offer of memory_.
   pump_->stop();
   memory_.reset();
 }

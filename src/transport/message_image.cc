@@ -1,7 +1,5 @@
 #include "transport/message_image.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #if defined(__SSE2__)
@@ -9,6 +7,7 @@
 #endif
 
 #include "base/aligned_memory.h"
+#include "base/machine.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -23,12 +22,6 @@ struct Counts {
 std::byte* append(std::byte* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);
   return to + size;
-}
-
-// A system promises more memory than it has. A message of that size is an attack or a defect.
-size_t memory_of_host() {
-  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 Counts counts_of(std::span<const std::byte> meta) {
@@ -119,7 +112,8 @@ Message open_image(std::span<const std::byte> meta, const Buffer& image) {
 std::shared_ptr<std::byte> allocate_payload(size_t size) {
   constexpr size_t kSmall = size_t{1} << 20;  // every host has that much
   std::shared_ptr<std::byte> memory;
-  if (size <= kSmall || size <= memory_of_host()) memory = allocate_aligned(size);
+  // The system promises more memory than it has. A message of that size is an attack or a defect.
+  if (size <= kSmall || size <= physical_memory()) memory = allocate_aligned(size);
   if (memory == nullptr) {
     raise(Code::ResourceExhausted, "[Connection] no memory for a message of {} bytes", size);
   }
