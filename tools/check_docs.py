@@ -3,11 +3,11 @@
 
 usage: check_docs.py ROOT
 
-Looks at the words in `code` of README.md, CONTRIBUTING.md, docs/*.md and, for files, at the links:
+Looks at the words in `code` of README.md, CONTRIBUTING.md, docs/**/*.md and, for files, at the links:
   - a path that begins with a directory of the project must exist; {a,b}.cc stands for two files, * for any name;
   - a bare file name such as `ring.cc` must be that of some file;
   - an identifier that is qualified (Group::leave) or called (leave()) must occur in the source. In
-    docs/architecture.md, which describes the source, every identifier must.
+    docs/architecture.md and docs/internals, which describe the source, every identifier must.
 Fenced blocks are left out: tests/docs runs the programs in them.
 """
 import pathlib
@@ -27,7 +27,7 @@ FOREIGN = ("std", "tf", "torch", "at", "c10", "MPI", "grpc", "no_sync()")  # nam
 
 def documents(root):
     yield from (path for name in ("README.md", "CONTRIBUTING.md") if (path := root / name).exists())
-    yield from sorted((root / "docs").glob("*.md"))
+    yield from sorted((root / "docs").rglob("*.md"))
 
 
 def alternatives(name):
@@ -66,7 +66,7 @@ def is_identifier_of_ours(text, strict):
 def unknown_names(path, tree):
     text = path.read_text(encoding="utf-8")
     text = FENCED.sub(lambda found: "\n" * found.group().count("\n"), text)
-    strict = path.name == "architecture.md"
+    strict = path.name == "architecture.md" or path.parent.name == "internals"
     for number, line in enumerate(text.splitlines(), 1):
         for target in LINK.findall(CODE.sub("", line)):
             if "://" not in target and not (path.parent / target).exists():

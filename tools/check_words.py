@@ -55,7 +55,7 @@ def test_files(root):
 
 
 def documents(root):
-    yield from sorted((root / "docs").glob("*.md"))
+    yield from sorted((root / "docs").rglob("*.md"))
     yield from (path for name in ("README.md", "CONTRIBUTING.md") if (path := root / name).exists())
 
 

@@ -169,6 +169,9 @@ class Words(Scratch):
     def test_an_odd_phrase_in_a_document_fails_also_over_a_line_end(self):
         self.write("docs/a.md", "```\nnobody\n```\nAn endpoint is\nno server.\n")
         self.assert_fails("docs/a.md:4: say it without 'is no server'")
+        self.write("docs/a.md", "")
+        self.write("docs/b/c.md", "nobody\n")
+        self.assert_fails("docs/b/c.md:1: say it without 'nobody'")
 
     def test_a_permission_that_is_not_needed_fails(self):
         self.page("folder: src/old src/new")
@@ -201,6 +204,15 @@ class Documents(Scratch):
             self.assertIn(f"docs/architecture.md:2: '{name}' does not exist", output)
         self.names("[more](nothing.md)")
         self.assertIn("'nothing.md' does not exist", self.check()[1])
+
+    def test_pages_in_directories_are_checked_and_those_about_the_source_strictly(self):
+        self.names("`receive_all`", "docs/internals/a.md")
+        self.assertIn("docs/internals/a.md:1: 'receive_all' does not exist", self.check()[1])
+        self.names("[up](../other.md)", "docs/internals/a.md")
+        self.names("`receive_all`", "docs/more/b.md")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+        self.names("`receive_all()`", "docs/more/b.md")
+        self.assertIn("docs/more/b.md:1: 'receive_all()' does not exist", self.check()[1])
 
     def test_names_of_others_and_programs_pass(self):
         self.names("`std::chrono`, `tf.function`, `--option`\n```\nreceive_all();\n```")
