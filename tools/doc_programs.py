@@ -4,10 +4,13 @@
 usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
        doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
                                              `directory/file` that a page names exists under ROOT
-       doc_programs.py run PROGRAM EXPECTED  run it and compare all that it prints
+       doc_programs.py run PROGRAM EXPECTED [COMMAND]
+                                             run it and compare all that it prints
 
 A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
-its output. Under  <!-- program: name, output varies -->  there is no such block and the program only
+its output. In a ```console block the first line says how the program is started,
+$ cohort run -n 4 ./train, and the other lines are the output of its tasks, which may come in any
+order; COMMAND is the path of the cohort command. Under  <!-- program: name, output varies -->  there is no such block and the program only
 has to succeed. A block without main() is the body of one, with <cohort/cohort.h> and <iostream>
 included and namespace cohort in use.
 """
@@ -20,6 +23,7 @@ import sys
 import tempfile
 
 MARKER = re.compile(r"<!-- program: ([a-z0-9_]+)(, output varies)? -->")
+START = re.compile(r"\$ cohort (run\b[^\n]*) \./\w+\n")
 PATH = re.compile(r"`((?:include|src|tests|tools|cmake|docs|examples|scripts|benchmarks)/[\w./-]*)`")
 FENCE = re.compile(r"(```+)(.*)")
 BODY = """#include <cohort/cohort.h>
@@ -46,7 +50,7 @@ class Block:
 class Program:
     name: str
     source: str
-    output: str | None
+    output: str | None  # with the line that starts it, for several tasks
 
 
 def blocks(text):
@@ -77,11 +81,13 @@ def read_page(path):
         if not marker:
             problems.append(f"{path}:{block.line}: a C++ block without <!-- program: name --> above it")
             continue
-        has_output = following is not None and following.adjoins and following.language in ("", "text")
+        has_output = following is not None and following.adjoins and following.language in ("", "text", "console")
         if bool(marker[2]) == has_output:
             problems.append(f"{path}:{block.line}: program {marker[1]} " + (
                 "has an output block although its output varies" if has_output else
                 "is not followed by a block with its output"))
+        if has_output and following.language == "console" and not START.match(following.text):
+            problems.append(f"{path}:{following.line}: a console block does not begin with '$ cohort run ... ./program'")
         source = block.text if re.search(r"\bint main\(", block.text) else BODY.format(block.text)
         programs.append(Program(marker[1], source, following.text if has_output else None))
     return programs, problems
@@ -130,17 +136,26 @@ def check(root, paths):
     sys.exit(bool(problems))
 
 
-def run(program, expected):
+def run(program, expected, command="cohort"):
+    expected = pathlib.Path(expected)
+    wanted = expected.read_text(encoding="utf-8") if expected.exists() else None
+    start = START.match(wanted or "")
+    started = [pathlib.Path(program).resolve()]
+    if start:
+        started = [command, *start[1].split(), *started]
+        wanted = wanted[start.end():]
     with tempfile.TemporaryDirectory() as directory:  # programs may leave files behind
-        done = subprocess.run([pathlib.Path(program).resolve()], stdout=subprocess.PIPE, text=True, cwd=directory)
+        done = subprocess.run(started, stdout=subprocess.PIPE, text=True, cwd=directory)
     if done.returncode != 0:
         sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
-    expected = pathlib.Path(expected)
-    if not expected.exists():
+    if wanted is None:
         return
-    wanted = expected.read_text(encoding="utf-8")
-    if done.stdout != wanted:
-        difference = difflib.unified_diff(wanted.splitlines(), done.stdout.splitlines(),
+    wanted, printed = wanted.splitlines(keepends=True), done.stdout.splitlines(keepends=True)
+    if start:  # the tasks print at the same time
+        wanted, printed = sorted(wanted), sorted(printed)
+    if printed != wanted:
+        difference = difflib.unified_diff([line.rstrip("\n") for line in wanted],
+                                          [line.rstrip("\n") for line in printed],
                                           "the page says", "the program prints", lineterm="")
         sys.exit("\n".join(difference) or "the last line's end differs")
 
@@ -151,7 +166,7 @@ def main():
         extract(arguments[1], arguments[2:])
     elif len(arguments) >= 3 and arguments[0] == "check":
         check(arguments[1], arguments[2:])
-    elif len(arguments) == 3 and arguments[0] == "run":
+    elif len(arguments) in (3, 4) and arguments[0] == "run":
         run(*arguments[1:])
     else:
         sys.exit(__doc__)

@@ -449,6 +449,17 @@ class DocPrograms(Scratch):
         self.write("program", "#!/bin/sh\necho two\nexit 3\n", 0o755)
         self.assertIn("ended with 3", run("two\n")[1])
 
+    def test_a_console_block_says_how_tasks_are_started_and_what_they_print_in_any_order(self):
+        block = "<!-- program: a -->\n```cpp\nint main() {}\n```\n```console\n%s\n[worker:0] 1\n```\n"
+        self.assertEqual(self.check(block % "$ cohort run -n 2 ./a")[0], 0)
+        self.assert_fails(block % "$ ./a", "page.md:5: a console block does not begin with")
+        program = self.write("program", "#!/bin/sh\necho two\necho one\n", 0o755)
+        command = self.write("cohort", '#!/bin/sh\necho "$1 $2 $3"\nexec "$4"\n', 0o755)
+        run = lambda text: self.run_tool(ROOT / "tools/doc_programs.py", "run", program, self.write("x", text), command)
+        self.assertEqual(run("$ cohort run -n 2 ./a\none\nrun -n 2\ntwo\n"), (0, ""))
+        self.assertIn("-three", run("$ cohort run -n 2 ./a\none\nrun -n 2\nthree\n")[1])
+        self.assertEqual(run("one\ntwo\n")[0], 1)
+
 
 class Setup(Scratch):
     """scripts/setup.sh with stand-ins for the commands that would change the machine."""
