@@ -514,6 +514,26 @@ class Setup(Scratch):
             self.assertIn(f"`{name}`", page)
 
 
+class RecordTerminal(Scratch):
+    def record(self, *commands):
+        return self.run_tool(ROOT / "tools/record_terminal.py", self.root / "a.svg", self.root, *commands)
+
+    def test_a_picture_has_what_the_commands_print_with_its_colours(self):
+        self.write("say", "#!/bin/sh\nprintf '1 < 2\\n\\033[31m%s\\033[0m\\n' $1\n", 0o755)
+        self.assertEqual(self.record("./say red", "./say two"), (0, ""))
+        picture = (self.root / "a.svg").read_text()
+        self.assertEqual(re.findall(r"<text.*</text>", picture)[2].count('fill="#ff7b72">red'), 1)
+        self.assertIn("1 &lt; 2", picture)
+        self.assertIn("</tspan> ./say two</text>", picture)
+
+    def test_a_command_that_fails_leaves_no_picture(self):
+        self.write("fail", "#!/bin/sh\necho why\nexit 3\n", 0o755)
+        code, output = self.record("./fail")
+        self.assertNotEqual(code, 0)
+        self.assertIn("ended with 3:\nwhy", output)
+        self.assertFalse((self.root / "a.svg").exists())
+
+
 class Environment(unittest.TestCase):
     """docs/environment.md lists what the source reads from and writes to the environment."""
 
