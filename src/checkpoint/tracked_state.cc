@@ -1,5 +1,7 @@
 #include "checkpoint/tracked_state.h"
 
+#include <span>
+
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/text.h"
@@ -7,7 +9,6 @@
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "optim/optimizer.h"
-#include "optim/update_path.h"
 
 namespace cohort {
 namespace internal {
@@ -26,7 +27,7 @@ using Wholes = std::map<const VariableImpl*, const Variable*>;
 Wholes wholes_of_parts(const std::map<std::string, Variable>& variables) {
   Wholes wholes;
   for (const auto& [path, variable] : variables) {
-    for (const Variable& part : parts_of_variable(variable)) {
+    for (const Variable& part : VariableAccess::impl(variable)->shards()) {
       wholes.emplace(VariableAccess::impl(part).get(), &variable);
     }
   }
@@ -53,7 +54,7 @@ std::vector<OptimizerAccess::Slot> joined(const std::vector<OptimizerAccess::Slo
   for (const auto& [which, values] : parts) {
     const auto& [whole, name] = which;
     std::vector<Variable> in_order;
-    for (const Variable& part : parts_of_variable(*whole)) {
+    for (const Variable& part : VariableAccess::impl(*whole)->shards()) {
       const auto value = values.find(VariableAccess::impl(part).get());
       if (value != values.end()) in_order.push_back(value->second);
     }
@@ -157,7 +158,7 @@ std::string some_of(const std::set<std::string>& names) {
 // Each part of a variable that is made of parts gets its rows.
 void await_slot(optim::Optimizer& optimizer, const TrackedState::AwaitedSlot& slot,
                 const Tensor& value) {
-  const std::vector<Variable> parts = parts_of_variable(slot.variable);
+  const std::span<const Variable> parts = VariableAccess::impl(slot.variable)->shards();
   if (parts.empty()) return OptimizerAccess::await(optimizer, slot.variable, slot.slot, value);
   int64_t begin = 0;
   for (const Variable& part : parts) {

@@ -2,7 +2,6 @@
 // The kernels wait for the others.
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <vector>
 
@@ -87,18 +86,6 @@ void set_outputs(Kernel& k, const Body& body) {
   const CollectivePurpose purpose = purpose_of(k.attrs);
   const std::vector<Tensor> results = body();
   std::copy(results.begin(), results.end(), k.outputs.begin());
-}
-
-using Finder = ReplicaPort* (*)();
-
-std::atomic<Finder>& port_finder() {
-  static std::atomic<Finder> finder{nullptr};
-  return finder;
-}
-
-ReplicaPort* replica_port() {
-  const Finder finder = port_finder().load(std::memory_order_acquire);
-  return finder != nullptr ? finder() : nullptr;
 }
 
 int64_t num_replicas(const ReplicaPort* port) { return port != nullptr ? port->num_replicas() : 1; }
@@ -285,10 +272,6 @@ extern constexpr OpDef kReplicaAllGather{
     },
     .traits = Trait::HasEffect,
 };
-
-void set_replica_port_finder(Finder finder) {
-  port_finder().store(finder, std::memory_order_release);
-}
 
 std::vector<Tensor> replica_all_reduce(ReduceOp op, std::span<const Tensor> values,
                                        const CommunicationOptions& options, Site site) {

@@ -12,8 +12,7 @@ namespace cohort::internal {
 // Reductions and gathers between the replicas of a run, as ops: what a replica calls at once, under
 // a tape, or in a function that it traces.
 
-// How an op that runs in a replica reaches the other replicas. The strategies implement it and set
-// the finder.
+// How an op that runs in a replica reaches the other replicas. The strategies implement it.
 class ReplicaPort {
  public:
   virtual ~ReplicaPort() = default;
@@ -30,8 +29,9 @@ class ReplicaPort {
   virtual bool is_shared(const GraphBuilder* graph) const = 0;
 };
 
-// The finder gives the port of the replica that its thread runs; null outside replicas.
-void set_replica_port_finder(ReplicaPort* (*finder)());
+// The port of the replica that this thread runs; null outside replicas.
+// src/distribute/reduce/replica_reductions.cc defines this function.
+ReplicaPort* replica_port();
 
 // Every replica gets `op` over all replicas' values. Differentiable: the gradient of Sum and Mean
 // is the same reduction of the incoming gradients; of Min and Max it goes, summed over the

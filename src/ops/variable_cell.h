@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "base/mutex.h"
 #include "cohort/variable.h"
@@ -80,6 +81,8 @@ class VariableImpl {
   // Another variable with the same options, places and values.
   virtual std::shared_ptr<VariableImpl> deep_copy() const = 0;
   virtual std::string to_string() const = 0;
+  // The shards of a sharded variable, in the order of their rows; empty for other variables.
+  virtual std::span<const Variable> shards() const { return {}; }
 
   // Set by a strategy before the variable is used: whose it is, and of which variable
   // this is a copy.

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "base/collective_purpose.h"
-#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/graph.h"
@@ -17,7 +16,6 @@
 #include "ops/dispatch.h"
 #include "ops/traced_step.h"
 #include "ops/variable_ops.h"
-#include "optim/update_path.h"
 #include "variables/graph_variable.h"
 
 namespace cohort::optim {

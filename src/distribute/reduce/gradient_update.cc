@@ -48,7 +48,7 @@
 #include "distribute/variables/variable_creation.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/dispatch.h"
-#include "optim/update_path.h"
+#include "optim/optimizer.h"
 #include "variables/variable_creators.h"
 
 namespace cohort::internal {
@@ -175,8 +175,10 @@ void check_maker(const Strategy& strategy, const Variable& variable) {
       variable.name(), strategy.extended().name());
 }
 
+}  // namespace
+
 // The path of the current strategy, otherwise of the strategy that made the variables.
-std::unique_ptr<UpdatePath> find_path(const std::vector<Variable>& variables) {
+std::unique_ptr<UpdatePath> find_update_path(const std::vector<Variable>& variables) {
   if (variables.empty()) return nullptr;
   Strategy* strategy = has_strategy() ? &get_strategy() : maker_of(variables[0]);
   for (size_t i = 1; strategy == nullptr && i < variables.size(); ++i) {
@@ -187,10 +189,6 @@ std::unique_ptr<UpdatePath> find_path(const std::vector<Variable>& variables) {
   require_own_replica(*strategy, "apply_gradients");
   return std::make_unique<StrategyUpdate>(*strategy);
 }
-
-}  // namespace
-
-void connect_optimizers() { set_update_path_finder(find_path); }
 
 Gradients sum_by_all_reduce(ReplicaContext& context, const Gradients& own,
                             const std::vector<Variable>& variables) {

@@ -4,9 +4,6 @@
 
 namespace cohort::internal {
 
-// Lets optimizers find strategies. Called when a strategy is made; calling it again does nothing.
-void connect_optimizers();
-
 // In a replica: the sums over all replicas of the gradients of `variables`, by
 // StrategyExtended::replica_all_reduce(), or as nodes where the replica traces a function.
 Gradients sum_by_all_reduce(ReplicaContext& context, const Gradients& own,

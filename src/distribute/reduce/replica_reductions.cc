@@ -217,12 +217,6 @@ class ContextPort final : public ReplicaPort {
   }
 };
 
-ReplicaPort* find_port() {
-  static ContextPort port;
-  const ReplicaContext* context = get_replica_context();
-  return context != nullptr && context->num_replicas_in_sync() > 1 ? &port : nullptr;
-}
-
 // Tells the tapes of what is dense: rows have no gradient.
 void record_dense(ReduceOp op, const std::vector<Gradient>& values,
                   const std::vector<Gradient>& results, const CommunicationOptions& options) {
@@ -238,6 +232,12 @@ void record_dense(ReduceOp op, const std::vector<Gradient>& values,
 }
 
 }  // namespace
+
+ReplicaPort* replica_port() {
+  static ContextPort port;
+  const ReplicaContext* context = get_replica_context();
+  return context != nullptr && context->num_replicas_in_sync() > 1 ? &port : nullptr;
+}
 
 bool is_tracing_alone(const ReplicaContext& context) {
   const GraphBuilder* graph = thread_dispatch().builder;
@@ -314,8 +314,6 @@ void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
     }
   }
 }
-
-void connect_replica_ops() { set_replica_port_finder(find_port); }
 
 }  // namespace internal
 

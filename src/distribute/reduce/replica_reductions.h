@@ -83,7 +83,4 @@ bool is_tracing_alone(const ReplicaContext& context);
 std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>& values,
                                        int replicas, const CommunicationOptions& options);
 
-// Lets the ops of replicas find the strategies.
-void connect_replica_ops();
-
 }  // namespace cohort::internal

@@ -13,8 +13,6 @@
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_threads.h"
-#include "distribute/reduce/gradient_update.h"
-#include "distribute/reduce/replica_reductions.h"
 #include "distribute/reduce/thread_all_reduce.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
@@ -56,7 +54,6 @@ Strategy::Strategy(std::unique_ptr<StrategyExtended> extended)
     internal::raise(Code::InvalidArgument, "[Strategy] needs a StrategyExtended, got nullptr");
   }
   extended_->attach(*this);
-  internal::connect_optimizers();
 }
 
 Strategy::~Strategy() { internal::end_installed_scope(*this); }
@@ -118,9 +115,7 @@ Tensor Strategy::split_to_logical_devices(const Tensor& value,
 // ---- StrategyExtended
 
 StrategyExtended::StrategyExtended()
-    : replica_threads_(std::make_unique<internal::ReplicaThreadPool>()) {
-  internal::connect_replica_ops();
-}
+    : replica_threads_(std::make_unique<internal::ReplicaThreadPool>()) {}
 StrategyExtended::~StrategyExtended() = default;
 
 void StrategyExtended::attach(Strategy& strategy) {

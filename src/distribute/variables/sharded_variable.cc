@@ -11,7 +11,7 @@
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
-#include "optim/update_path.h"
+#include "optim/optimizer.h"
 #include "variables/single_variable.h"
 
 namespace cohort {
@@ -89,30 +89,6 @@ void check_shard(const std::string& name, const Variable& first, const Variable&
     refuse(name, shard, "has shards itself; ShardedVariable(variable), without braces, gives them");
   }
 }
-
-// The gradients and variables with shards in the place of variables that have them.
-std::optional<VariableParts> expand(const Gradients& gradients,
-                                    const std::vector<Variable>& variables) {
-  VariableParts parts;
-  bool any = false;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const auto whole = sharded(variables[i]);
-    const size_t count = whole ? whole->shards().size() : 1;
-    for (size_t k = 0; k < count; ++k) {
-      parts.variables.push_back(whole ? whole->shards()[k] : variables[i]);
-      parts.gradients.push_back(whole ? whole->part_of(gradients[i], k) : gradients[i]);
-    }
-    any = any || whole != nullptr;
-  }
-  if (!any) return std::nullopt;
-  return parts;
-}
-
-Variable join(const std::vector<Variable>& parts, const std::string& name) {
-  return VariableAccess::make(std::make_shared<ShardedVariableImpl>(parts, name));
-}
-
-constexpr ShardedVariableHooks kHooks{expand, join};
 
 }  // namespace
 
@@ -264,7 +240,6 @@ std::string ShardedVariableImpl::to_string() const {
 }
 
 Variable make_sharded(std::vector<Variable> shards, const std::string& name) {
-  set_sharded_variable_hooks(kHooks);
   const auto made = std::make_shared<ShardedVariableImpl>(std::move(shards), name);
   for (const Variable& shard : made->shards()) VariableAccess::impl(shard)->whole = made;
   return VariableAccess::make(made);
@@ -272,6 +247,28 @@ Variable make_sharded(std::vector<Variable> shards, const std::string& name) {
 
 std::shared_ptr<ShardedVariableImpl> sharded(const Variable& variable) {
   return std::dynamic_pointer_cast<ShardedVariableImpl>(VariableAccess::impl(variable));
+}
+
+std::optional<VariableParts> expand_variables(const Gradients& gradients,
+                                              const std::vector<Variable>& variables) {
+  const auto is_whole = [](const Variable& each) {
+    return VariableAccess::impl(each)->shards().empty();
+  };
+  if (std::ranges::all_of(variables, is_whole)) return std::nullopt;
+  VariableParts parts;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const auto whole = sharded(variables[i]);
+    const size_t count = whole ? whole->shards().size() : 1;
+    for (size_t k = 0; k < count; ++k) {
+      parts.variables.push_back(whole ? whole->shards()[k] : variables[i]);
+      parts.gradients.push_back(whole ? whole->part_of(gradients[i], k) : gradients[i]);
+    }
+  }
+  return parts;
+}
+
+Variable join_variables(const std::vector<Variable>& parts, const std::string& name) {
+  return VariableAccess::make(std::make_shared<ShardedVariableImpl>(parts, name));
 }
 
 }  // namespace internal
@@ -311,7 +308,7 @@ std::string ShardedVariable::name() const { return impl_->name(); }
 DType ShardedVariable::dtype() const { return impl_->handle().dtype; }
 Shape ShardedVariable::shape() const { return impl_->handle().shape; }
 bool ShardedVariable::trainable() const { return impl_->trainable(); }
-const std::vector<Variable>& ShardedVariable::variables() const { return impl_->shards(); }
+const std::vector<Variable>& ShardedVariable::variables() const { return impl_->list(); }
 
 ShardedVariable& ShardedVariable::assign(const Tensor& value, Site site) {
   const internal::SiteScope there(site);

@@ -32,7 +32,7 @@ class ShardedVariableImpl : public VariableImpl {
   // Throws InvalidArgument as ShardedVariable says.
   ShardedVariableImpl(std::vector<Variable> shards, const std::string& name);
 
-  const std::vector<Variable>& shards() const { return shards_; }
+  const std::vector<Variable>& list() const { return shards_; }
   // The first row of a shard; for the number of shards, the number of rows.
   int64_t begin(size_t shard) const { return begins_[shard]; }
 
@@ -47,6 +47,7 @@ class ShardedVariableImpl : public VariableImpl {
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
+  std::span<const Variable> shards() const override { return shards_; }
 
   Tensor sparse_read(const Tensor& rows) const;
   // Reads only the shards that have rows of the slice.

@@ -1,24 +1,20 @@
-#include "optim/update_path.h"
+// What the updates of the library's optimizers and those of other optimizers have in common.
+
+#include "cohort/internal/external_updates.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/graph.h"
-#include "cohort/internal/external_updates.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "optim/optimizer.h"
 
 namespace cohort::internal {
 namespace {
-
-std::atomic<UpdatePathFinder> path_finder = nullptr;
-
-std::atomic<const ShardedVariableHooks*> sharded_variable_hooks = nullptr;
 
 VariableOptions update_count_options(const std::string& prefix = "") {
   return {.name = prefix + "iterations",
@@ -27,37 +23,6 @@ VariableOptions update_count_options(const std::string& prefix = "") {
 }
 
 }  // namespace
-
-std::unique_ptr<UpdatePath> find_update_path(const std::vector<Variable>& variables) {
-  const UpdatePathFinder finder = path_finder.load(std::memory_order_acquire);
-  return finder != nullptr ? finder(variables) : nullptr;
-}
-
-void set_update_path_finder(UpdatePathFinder finder) {
-  path_finder.store(finder, std::memory_order_release);
-}
-
-std::optional<VariableParts> expand_variables(const Gradients& gradients,
-                                              const std::vector<Variable>& variables) {
-  const ShardedVariableHooks* hooks = sharded_variable_hooks.load(std::memory_order_acquire);
-  if (hooks == nullptr) return std::nullopt;
-  return hooks->expand(gradients, variables);
-}
-
-std::vector<Variable> parts_of_variable(const Variable& variable) {
-  const std::optional<VariableParts> parts = expand_variables({Gradient()}, {variable});
-  return parts ? parts->variables : std::vector<Variable>();
-}
-
-Variable join_variables(const std::vector<Variable>& parts, const std::string& name) {
-  const ShardedVariableHooks* hooks = sharded_variable_hooks.load(std::memory_order_acquire);
-  if (hooks != nullptr) return hooks->join(parts, name);
-  raise(Code::FailedPrecondition, "[Variable] '{}' has no parts", name);
-}
-
-void set_sharded_variable_hooks(const ShardedVariableHooks& hooks) {
-  sharded_variable_hooks.store(&hooks, std::memory_order_release);
-}
 
 Variable make_update_count(const std::string& prefix) {
   return Variable(int64_t{0}, update_count_options(prefix));
