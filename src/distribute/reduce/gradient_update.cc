@@ -109,7 +109,8 @@ class StrategyUpdate : public UpdatePath {
                            : reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
                                                 : sum_by_all_reduce(replica, own, variables);
     const bool now = thread_dispatch().builder == nullptr;
-    if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
+    const bool is_guarded = now && strategy_.extended().guards().non_finite != GuardAction::Off;
+    if (is_guarded && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
     if (turn != nullptr) {
       turn->all_met();
       return own_copy(replica, sums, variables, step);

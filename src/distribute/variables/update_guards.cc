@@ -203,7 +203,6 @@ std::vector<Tensor> compared_when_run(StrategyExtended& extended, const std::str
 
 bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
   const GuardAction action = replica.strategy().extended().guards().non_finite;
-  if (action == GuardAction::Off) return true;
   const std::vector<int> found = non_finite(update.sums);  // the same in all replicas
   if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
   const int64_t step = update.steps_before.read_value().to<int64_t>() + 1;
@@ -214,11 +213,6 @@ bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
       },
       row_of(non_finite(update.own)));
   return action != GuardAction::Skip;
-}
-
-bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
-  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
-  return updates == 1 || updates % options.divergence_interval == 0;
 }
 
 std::vector<Tensor> guard_write_across(const DistributedVariable& variable, std::string_view what,

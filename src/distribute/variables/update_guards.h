@@ -17,13 +17,16 @@ struct PlannedUpdate {
   const std::vector<Variable>& variables;
   const Variable& steps_before;
 };
-// Whether the update is to be made. If a sum is not finite, does what the strategy's guards say;
-// the message names the step, the variables, and the replicas with their workers. All replicas must
-// call this.
+// Whether the update is to be made, for a strategy whose guard of finite gradients is on. If a sum
+// is not finite, does what the guard says; the message names the step, the variables, and the
+// replicas with their workers. All replicas must call this.
 bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update);
 
 // Whether the copies are to be compared after that many updates.
-bool divergence_guard_is_due(const GuardOptions& options, int64_t updates);
+inline bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
+  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
+  return updates == 1 || updates % options.divergence_interval == 0;
+}
 // Compares the copies of the variables after update `step`. All replicas must call this after they
 // have changed their own copies.
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
