@@ -52,6 +52,9 @@ RULES = (
          ("src/base/random_number.h",)),
     Rule(r"\bop(\.|->)name(\(\))?\s*([=!]=|\.(starts|ends)_with|\.find\()|\bop\s*[=!]=\s*\"",
          "ask for a trait of the op (src/ops/op.h), or compare with its constant", ("src/ops/",)),
+    # The kinds of stages begin with a capital letter, those of connections and engines do not.
+    Rule(r"\bkind\(\)\s*[=!]=\s*\"[A-Z]",
+         "ask the stage of a dataset a question about itself (src/data/node.h), not for its name"),
     Rule(r"extern const OpDef", "src/ops/all_ops.h declares every op", ("src/ops/all_ops.h",)),
 )
 

@@ -22,7 +22,7 @@ namespace {
 void check_probe(const data::Dataset& dataset) {
   for (const auto& stage :
        data::internal::all_stages(data::internal::DatasetAccess::node(dataset))) {
-    if (stage->kind() != "Generator" || stage->spec()) continue;
+    if (!stage->generates() || stage->spec()) continue;
     raise(Code::FailedPrecondition,
           "[PerWorkerDataset] what a generator makes on the workers is not known here; declare its "
           "elements, data::generator(f, spec)");

@@ -135,12 +135,10 @@ class Answers {
   std::string given_;
 };
 
-bool is_shuffle(const Node& node) { return node.kind() == "Shuffle"; }
-
 NodePtr without_shuffles(const NodePtr& node, std::vector<NodePtr>& shuffles) {
   const NodePtr bare = with_changed_inputs(
       *node, [&](const NodePtr& input) { return without_shuffles(input, shuffles); });
-  if (!is_shuffle(*node)) return bare;
+  if (!node->shuffles()) return bare;
   shuffles.push_back(node);
   return bare->inputs[0];
 }
@@ -190,7 +188,7 @@ NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answ
 }
 
 NodePtr shard_elements(const NodePtr& node, const Share& share) {
-  if (node->kind() == "Prefetch" || node->kind() == "Options") {
+  if (node->is_sharded_before()) {
     return with_inputs(*node, {shard_elements(node->inputs[0], share)});
   }
   return shard_of(node, share);

@@ -26,6 +26,7 @@ class CacheNode : public NodeOf<CacheNode, PassThroughNode> {
   CacheNode(const CacheNode& other) : NodeOf(other), file(other.file) {}
 
   std::string_view kind() const override { return "Cache"; }
+  bool caches() const override { return true; }
   CursorPtr open(const Context& context) const override;
   void fields(Fields& fields) override { fields.field("file", file); }
   std::string stored_start() const override;

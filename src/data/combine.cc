@@ -144,6 +144,7 @@ class SampleNode : public Stage<SampleNode, class SampleCursor> {
  public:
   SampleNode() { seed.emplace(); }
   std::string_view kind() const override { return "SampleFrom"; }
+  bool combines() const override { return true; }
   int64_t cardinality() const override {
     const int64_t sum = sum_of_cardinalities(*this);
     return stop_on_empty && sum != 0 ? kUnknownCardinality : sum;

@@ -56,7 +56,7 @@ std::vector<std::pair<const Node*, std::string>> find_common_caches(const Datase
   const Stages stages(pipeline);
   std::vector<std::pair<const Node*, std::string>> found;
   for (const NodePtr& node : stages.all()) {
-    if (node->kind() != "Cache" || !stages.is_divided(*node)) continue;
+    if (!node->caches() || !stages.is_divided(*node)) continue;
     bool seeded = false;
     std::string before;
     for (const NodePtr& stage : all_stages(node)) {

@@ -10,6 +10,7 @@ namespace {
 class OptionsNode : public NodeOf<OptionsNode, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Options"; }
+  bool is_sharded_before() const override { return true; }
   CursorPtr open(const Context& context) const override { return input().open(context); }
   int64_t read_ahead() const override { return input().read_ahead(); }
   void check() const override {

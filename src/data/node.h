@@ -106,7 +106,8 @@ class Node : public std::enable_shared_from_this<Node> {
  public:
   virtual ~Node() = default;
 
-  // "Batch": the name in errors, saved positions and serialized descriptions.
+  // "Batch": the name in errors, saved positions and serialized descriptions. Code that must know
+  // what a stage does asks one of the functions below, not for the name.
   virtual std::string_view kind() const = 0;
   virtual CursorPtr open(const Context& context) const = 0;
   virtual int64_t cardinality() const = 0;
@@ -121,6 +122,18 @@ class Node : public std::enable_shared_from_this<Node> {
   // Whether the stage leaves out elements that other pipelines deliver, so that all pipelines need
   // the same order before it.
   virtual bool divides() const { return false; }
+  // Whether the stage does nothing but change the order of its input's elements at random.
+  virtual bool shuffles() const { return false; }
+  // Whether workers that divide the elements divide them before this stage, not after it: the
+  // stage should hold elements of its own worker only (prefetch), or has none (options).
+  virtual bool is_sharded_before() const { return false; }
+  // Whether the stage keeps the elements of its first pass for later passes.
+  virtual bool caches() const { return false; }
+  // Whether the program's code makes the elements from nothing, so that another process may make
+  // others.
+  virtual bool generates() const { return false; }
+  // Whether the stage may have another number of inputs than one.
+  virtual bool combines() const { return role() == NodeRole::Join; }
   // Makes shard(kShardHint, ...) in this stage, or in the datasets it makes, mean shard(count,
   // index).
   virtual void fill_shard_hint(int64_t /*count*/, int64_t /*index*/) {}

@@ -11,6 +11,7 @@ constexpr int64_t kSmallBytes = 1 << 20;
 class PrefetchNode : public NodeOf<PrefetchNode, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Prefetch"; }
+  bool is_sharded_before() const override { return true; }
   CursorPtr open(const Context& context) const override;
   int64_t read_ahead() const override { return depth == kAutotune ? INT64_MAX : depth; }
   void check() const override {

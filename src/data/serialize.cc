@@ -29,7 +29,7 @@ constexpr std::pair<std::string_view, Make> kKinds[] = {
 
 bool can_have_inputs(const Node& node, size_t count) {
   if (node.role() == NodeRole::Source) return count == 0;
-  return node.role() == NodeRole::Join || node.kind() == "SampleFrom" ? count > 0 : count == 1;
+  return node.combines() ? count > 0 : count == 1;
 }
 
 template <typename F>

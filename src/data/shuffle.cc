@@ -8,6 +8,7 @@ class ShuffleNode : public Stage<ShuffleNode, class ShuffleCursor, PassThroughNo
  public:
   ShuffleNode() { seed.emplace(); }
   std::string_view kind() const override { return "Shuffle"; }
+  bool shuffles() const override { return true; }
   void check() const override { check_at_least("Shuffle", "buffer", buffer, 1); }
   void fields(Fields& fields) override {
     fields.field("buffer", buffer);

@@ -166,6 +166,7 @@ class LookedAt {
 class GeneratorNode : public Stage<GeneratorNode, class GeneratorCursor> {
  public:
   std::string_view kind() const override { return "Generator"; }
+  bool generates() const override { return true; }
   int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<ElementSpec> spec() const override { return elements; }
   NodeRole role() const override { return NodeRole::Source; }

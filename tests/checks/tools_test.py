@@ -88,6 +88,17 @@ class Source(Scratch):
         self.write("src/ops/a.cc", 'if (op.name == "Cond") return;\n')
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
+    def test_a_stage_that_is_compared_by_name_fails(self):
+        for question in ('node.kind() == "Shuffle"', 'node->kind() != "Cache"', 'stage->kind() ==\n    "Generator"'):
+            self.write("src/data/a.cc", f"\nif ({question}) return;\n")
+            self.assert_fails("src/data/a.cc:2: ask the stage of a dataset a question about itself")
+
+    def test_a_stage_that_is_compared_in_tests_and_other_kinds_pass(self):
+        self.write("src/data/a_test.cc", 'EXPECT_TRUE(node.kind() == "Shuffle");\n')
+        self.write("src/cluster/b.cc", 'if (link->connection()->kind() == "in-process") return;\n')
+        self.write("src/data/a.cc", 'std::string_view kind() const override { return "Shuffle"; }\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
     def test_two_files_of_one_name_fail(self):
         self.write("src/a/rows.cc", "")
         self.write("src/b/rows.cc", "")
