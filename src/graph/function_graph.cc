@@ -79,8 +79,9 @@ void FunctionGraph::note_effect(int id) {
       use.reads_since.push_back(id);
     }
   }
-  // Nothing waits for a node that looks at the clock: the parts of replicas run side by side.
-  if (may_meet(*added.op, bound) && added.op != &kTimelinePart) last_unbound_effect_ = id;
+  // If nodes waited for one that observes, the parts of replicas would not run side by side.
+  const bool is_awaited = !added.op->traits.has(Trait::Observes);
+  if (is_awaited && may_meet(*added.op, bound)) last_unbound_effect_ = id;
   if (has_effect) effects_.push_back(id);
 }
 

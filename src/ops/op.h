@@ -181,6 +181,7 @@ enum class Trait : uint16_t {
   MayWait = 1 << 6,      // waits for what another run does, or runs code of the user's
   ShapeOnly = 1 << 7,    // looks at the shape of its input, not at the values
   HostOnly = 1 << 8,     // has kernels on CPU devices only, whatever its dtypes
+  Observes = 1 << 9,     // has an effect that no other op sees, so that none waits for it
 };
 
 class Traits {

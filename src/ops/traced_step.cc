@@ -47,7 +47,7 @@ extern constexpr OpDef kTimelinePart{
           k.outputs[0] = Tensor(int64_t{now.time_since_epoch().count()});
         },
     .no_gradient_because = "it gives the time",
-    .traits = Trait::HasEffect,
+    .traits = Trait::HasEffect | Trait::Observes,
 };
 
 namespace {
