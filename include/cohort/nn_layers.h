@@ -96,6 +96,8 @@ class MadeOnce {
   std::optional<T> value_;
   std::atomic<const T*> made_ = nullptr;
 };
+
+struct KernelAndBias;  // what Dense and Conv2d have in common
 }  // namespace internal
 
 namespace nn {
@@ -215,6 +217,7 @@ class Dense : public Module {
   std::optional<Variable> bias() const { return weights().bias; }
 
  private:
+  friend struct internal::KernelAndBias;
   struct Weights {
     Variable kernel;
     std::optional<Variable> bias;
@@ -256,6 +259,7 @@ class Conv2d : public Module {
   std::optional<Variable> bias() const { return weights().bias; }
 
  private:
+  friend struct internal::KernelAndBias;
   struct Weights {
     Variable kernel;
     std::optional<Variable> bias;

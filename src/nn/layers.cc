@@ -9,9 +9,11 @@
 #include "variables/single_variable.h"
 #include "variables/variable_creators.h"
 
-namespace cohort::nn {
+namespace cohort {
+namespace nn {
 
 using cohort::internal::FirstCallInitializer;
+using cohort::internal::KernelAndBias;
 using cohort::internal::MadeOnce;
 using cohort::internal::raise;
 
@@ -81,28 +83,6 @@ int64_t size_to_infer(std::string_view layer, const Tensor& x, int axis, std::st
         "[{}] the first call tells the number of {} (dimension {}), but its input has shape {}; "
         "give the number when the layer is made",
         layer, what, axis, shape.to_string());
-}
-
-// Returns make(). The nodes that it adds to a graph have this site.
-template <typename Make>
-Tensor made_at(Site site, const Make& make) {
-  const cohort::internal::SiteScope there(site);
-  return make();
-}
-
-// The kernel and, where the options ask for it, the bias of a layer.
-template <typename Weights, typename Options>
-Weights make_kernel_and_bias(const std::string& layer, const Options& options,
-                             const Shape& kernel_shape, int64_t outputs,
-                             const void* first_call_of) {
-  Weights made{make_variable(layer + "/kernel", options.kernel_initializer, kernel_shape,
-                             options.dtype, first_call_of),
-               std::nullopt};
-  if (options.use_bias) {
-    made.bias = make_variable(layer + "/bias", options.bias_initializer, {outputs}, options.dtype,
-                              first_call_of);
-  }
-  return made;
 }
 
 // The variables of a layer. Throws FailedPrecondition while the number of `what` is unknown.
@@ -189,6 +169,43 @@ void move_average(Variable average, const Tensor& value, double share, const Ten
 }
 
 }  // namespace
+}  // namespace nn
+
+struct internal::KernelAndBias {
+  // Makes the kernel and, where the options ask for it, the bias of a layer.
+  template <typename Layer>
+  static const auto& make(const Layer& layer, const std::string& name, const Shape& kernel_shape,
+                          int64_t outputs, const void* first_call_of) {
+    const auto& options = layer.options_;
+    typename Layer::Weights made{nn::make_variable(name + "/kernel", options.kernel_initializer,
+                                                   kernel_shape, options.dtype, first_call_of),
+                                 std::nullopt};
+    if (options.use_bias) {
+      made.bias = nn::make_variable(name + "/bias", options.bias_initializer, {outputs},
+                                    options.dtype, first_call_of);
+    }
+    Layer self = layer;  // a handle to the same layer that is not const
+    return layer.weights_->keep(std::move(made), [&](const auto& kept) {
+      self.register_variable("kernel", kept.kernel);
+      self.register_variable("bias", kept.bias);
+      self.add_regularizer(kept.kernel, options.kernel_regularizer);
+      if (kept.bias) self.add_regularizer(*kept.bias, options.bias_regularizer);
+    });
+  }
+
+  // Calls the layer. The nodes that it adds to a graph have this site.
+  template <typename Layer>
+  static Tensor call(const Layer& layer, const Tensor& x, Site site) {
+    const Tensor y = [&] {
+      const SiteScope there(site);
+      return layer.before_activation(x);
+    }();
+    const auto& activation = layer.options_.activation;
+    return activation ? activation(y, site) : y;
+  }
+};
+
+namespace nn {
 
 Dense::Dense(int64_t outputs, const DenseOptions& options)
     : outputs_(outputs), options_(options), weights_(std::make_shared<MadeOnce<Weights>>()) {
@@ -204,20 +221,11 @@ const Dense::Weights& Dense::weights() const { return made_weights(*weights_, "D
 
 const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call_of) const {
   require_positive("Dense", "the number of inputs", inputs);
-  Weights made =
-      make_kernel_and_bias<Weights>("dense", options_, {inputs, outputs_}, outputs_, first_call_of);
-  Dense self = *this;  // a handle to the same layer that is not const
-  return weights_->keep(std::move(made), [&](const Weights& kept) {
-    self.register_variable("kernel", kept.kernel);
-    self.register_variable("bias", kept.bias);
-    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
-    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
-  });
+  return KernelAndBias::make(*this, "dense", {inputs, outputs_}, outputs_, first_call_of);
 }
 
 Tensor Dense::operator()(const Tensor& x, Site site) const {
-  const Tensor y = made_at(site, [&] { return before_activation(x); });
-  return options_.activation ? options_.activation(y, site) : y;
+  return KernelAndBias::call(*this, x, site);
 }
 
 Tensor Dense::before_activation(const Tensor& x) const {
@@ -293,20 +301,11 @@ const Conv2d::Weights& Conv2d::weights() const {
 const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
                                             const void* first_call_of) const {
   const Shape shape = kernel_shape(input_channels, output_channels_, kernel_size_, options_);
-  Weights made =
-      make_kernel_and_bias<Weights>("conv2d", options_, shape, output_channels_, first_call_of);
-  Conv2d self = *this;  // a handle to the same layer that is not const
-  return weights_->keep(std::move(made), [&](const Weights& kept) {
-    self.register_variable("kernel", kept.kernel);
-    self.register_variable("bias", kept.bias);
-    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
-    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
-  });
+  return KernelAndBias::make(*this, "conv2d", shape, output_channels_, first_call_of);
 }
 
 Tensor Conv2d::operator()(const Tensor& x, Site site) const {
-  const Tensor y = made_at(site, [&] { return before_activation(x); });
-  return options_.activation ? options_.activation(y, site) : y;
+  return KernelAndBias::call(*this, x, site);
 }
 
 Tensor Conv2d::before_activation(const Tensor& x) const {
@@ -398,4 +397,5 @@ Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
   return layer_norm(x, scale_, offset_, {.epsilon = epsilon_}, site);
 }
 
-}  // namespace cohort::nn
+}  // namespace nn
+}  // namespace cohort
