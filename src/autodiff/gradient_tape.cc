@@ -118,7 +118,7 @@ bool Tape::wants(std::span<const Tensor> inputs) const {
 }
 
 void Tape::record(const OpCall& call) {
-  // The way ends where a value is put into a variable; reading it begins a new one.
+  // No gradient flows through a write of a variable. Gradients of a later read end at the variable.
   if (call.op->is_stateful() && call.op->gradient == nullptr) return;
   for (const Tensor& input : call.inputs) {
     if (input.dtype() == kResource) used_handles_.insert(TensorAccess::id(input));

@@ -130,9 +130,9 @@ std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::str
   return strategy->gather_from_workers(own, fmt::format("checkpoint '{}': {}", name, what));
 }
 
-// The program's own bytes as they are now. Several workers save those of each, since positions in
-// the data differ, and of common bytes the chief's. Throws on all workers what one of them met
-// before or meets here.
+// Adds the program's own bytes, as they are now, to the snapshot. With several workers the snapshot
+// has the bytes of each worker, because positions in the data differ; of common bytes it has the
+// chief's. If a worker fails here, or has failed with `before`, all workers throw that error.
 void add_bytes(const TrackedState& state, StrategyExtended* strategy, const std::string& prefix,
                const std::exception_ptr& before, Snapshot& snapshot) {
   std::vector<std::string> own;

@@ -148,7 +148,7 @@ std::vector<std::string> paths_of(const FileJson& object, const JsonPlace& place
   return paths;
 }
 
-// One for each path; 1970 where the file says nothing.
+// The time of each path's checkpoint; the beginning of 1970 if the file does not contain the time.
 std::vector<Time> times_of(const FileJson& object, size_t count) {
   std::vector<Time> times(count);
   const auto found = object.find(kTimes);

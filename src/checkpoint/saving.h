@@ -81,9 +81,9 @@ struct FilesToSave {
   SaveIntent::Remove remove;
   std::function<Manifest()> write;  // writes the files
 };
-// Writes the files, makes the checkpoint exist, and removes the files of the one of the same prefix
-// that it replaces. When something fails, none of the new files stays. What a program that dies
-// meanwhile leaves is removed by the next save to the directory.
+// Writes the files and then the manifest, which makes the checkpoint exist. Removes the files of an
+// older checkpoint of the same prefix. If a step fails, no new file stays. If the program dies, the
+// next save to the directory removes the files that no checkpoint needs.
 void save_files(const FilesToSave& save);
 
 // Deletes the manifest, and then lets its files be removed. Those that cannot be removed now are

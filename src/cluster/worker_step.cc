@@ -225,10 +225,10 @@ bool WorkerStep::is_old(Outbox& outbox) {
   return now - outbox.since > kOldAge;
 }
 
-// A part that has to wait for a tensor first sends everything that it has gathered, because the
-// peer that sends the tensor may be waiting for that. If the tensor has arrived, the part sends
-// large outboxes only: other peers may be waiting for them. Besides, a variable copies its value at
-// the next change while an outbox still holds the value.
+// A part that must wait for a tensor sends all its outboxes first, because the sender of that
+// tensor may be waiting for one of them. If the tensor has arrived, the part sends large outboxes
+// only: peers may be waiting for their tensors, and a variable whose value is in an outbox copies
+// the value at its next change.
 void WorkerStep::before_taking(size_t part, bool has_arrived) {
   for (size_t peer = 0; peer < plan_->peers.size(); ++peer) {
     Outbox& outbox = outboxes_[part][peer];

@@ -10,6 +10,9 @@
 
 namespace cohort::data::internal {
 
+// Positions have a codec of their own, beside that of messages between tasks, because they are a
+// durable format: a checkpoint keeps them for programs that start later.
+
 // Writes the position of an iterator, stage by stage.
 class StateWriter {
  public:

@@ -38,8 +38,9 @@ struct Stall {
 std::vector<Stall> find_stalls(const std::vector<NamedTask>& tasks,
                                const std::vector<std::vector<internal::ActivityWait>>& waits);
 
-// Reports to the user which task the others wait for, how long, in which call, and what that task
-// does instead. Reports again after twice the time, and when the run goes on. One thread.
+// Reports to the user which task the other tasks wait for, how long, in which call, and what the
+// awaited task does meanwhile. Reports a stall again when it has lasted twice as long, and reports
+// when the run goes on. Not thread-safe.
 class StallWatch {
  public:
   using Clock = std::chrono::steady_clock;

@@ -53,8 +53,8 @@ class WaitingLine::Place {
     look_again_.wait(lock_, [&] { return is_over(step, finished); });
     return finished;
   }
-  // The same; one that takes long is noted as the wait that `what` names, for something that other
-  // tasks may have to give.
+  // The same. A long wait is noted under the name that `what` returns, as a wait for any of the
+  // other tasks.
   template <typename Step, typename What>
   bool wait(const Step& step, const What& what) {
     bool finished = false;

@@ -123,7 +123,7 @@ Tensor DistributedVariable::write(Write how, const DistributedValue& value) {
   const VariableUse use = this->use(name_of(how));
   const bool across = !use.copy && use.replica == nullptr;
   const bool in_update = use.copy && use.replica == nullptr;
-  // One local component of several workers is a part too: the others have theirs.
+  // A value with one local component is a part, too, if other workers have other components.
   const bool has_parts =
       value.kind() == Kind::PerReplica && (value.size() > 1 || owner().num_replicas_in_sync() > 1);
   if (has_parts && !in_update) check_takes_parts(use);
@@ -170,7 +170,8 @@ std::string DistributedVariable::to_string() const {
   return text + "\n}";
 }
 
-// The copies that get one value get it from one comparison.
+// The workers compare the first value. All copies that get this value share the result of the
+// comparison.
 std::vector<Tensor> DistributedVariable::compared_with_workers(Write how,
                                                                std::vector<Tensor> values) const {
   const Tensor given = values[0];
