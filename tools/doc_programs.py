@@ -4,17 +4,25 @@
 usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
        doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
                                              `directory/file` that a page names exists under ROOT
-       doc_programs.py run PROGRAM EXPECTED  run it and compare all that it prints
+       doc_programs.py run PROGRAM EXPECTED [JOB=COUNT...]
+                                             run it and compare all that it prints; with jobs, run it
+                                             as each task of such a cluster (TF_CONFIG says which)
+                                             and compare what the chief, or else worker 0, prints
 
 A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
 its output. Under  <!-- program: name, output varies -->  there is no such block and the program only
 has to succeed. A block without main() is the body of one, with <cohort/cohort.h> and <iostream>
 included and namespace cohort in use.
 """
+import contextlib
 import dataclasses
 import difflib
+import json
+import os
 import pathlib
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +30,7 @@ import tempfile
 MARKER = re.compile(r"<!-- program: ([a-z0-9_]+)(, output varies)? -->")
 PATH = re.compile(r"`((?:include|src|tests|tools|cmake|docs|examples|scripts|benchmarks)/[\w./-]*)`")
 FENCE = re.compile(r"(```+)(.*)")
+JOB = re.compile(r"([a-z]+)=([1-9][0-9]*)")
 BODY = """#include <cohort/cohort.h>
 
 #include <iostream>
@@ -130,17 +139,58 @@ def check(root, paths):
     sys.exit(bool(problems))
 
 
-def run(program, expected):
+@contextlib.contextmanager
+def free_addresses(count):
+    """Addresses that this process holds until the end. A server that sets SO_REUSEADDR may listen there."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind(("127.0.0.1", 0))
+        yield [f"localhost:{each.getsockname()[1]}" for each in sockets]
+
+
+def run_tasks(program, cluster, directory):
+    """Runs the program as each task. Returns (exit code, output) of the chief, or else of worker 0."""
+    first = ("chief" if "chief" in cluster else "worker", 0)
+    tasks = {}
+    try:
+        for job, index in ((job, index) for job in cluster for index in range(len(cluster[job]))):
+            place = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+            tasks[job, index] = subprocess.Popen(
+                [program], stdout=subprocess.PIPE if (job, index) == first else sys.stderr, text=True,
+                cwd=directory, env={**os.environ, "TF_CONFIG": place})
+        output, code = tasks[first].communicate()[0], tasks.pop(first).returncode
+        for (job, index), task in tasks.items():
+            if first[0] == "chief" or code != 0:  # the others only serve
+                task.terminate()
+            if task.wait(30) not in (0, -signal.SIGTERM):
+                code = code or task.returncode
+                output += f"({job} {index} ended with {task.returncode})\n"
+        return code, output
+    finally:
+        for task in tasks.values():
+            task.kill()
+
+
+def run(program, expected, jobs):
+    command = pathlib.Path(program).resolve()
     with tempfile.TemporaryDirectory() as directory:  # programs may leave files behind
-        done = subprocess.run([pathlib.Path(program).resolve()], stdout=subprocess.PIPE, text=True, cwd=directory)
-    if done.returncode != 0:
-        sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
+        if jobs:
+            with free_addresses(sum(jobs.values())) as addresses:
+                cluster = {job: [addresses.pop() for _ in range(count)] for job, count in jobs.items()}
+                code, output = run_tasks(command, cluster, directory)
+        else:
+            done = subprocess.run([command], stdout=subprocess.PIPE, text=True, cwd=directory)
+            code, output = done.returncode, done.stdout
+    if code != 0:
+        sys.exit(f"{program} ended with {code} after printing:\n{output}")
     expected = pathlib.Path(expected)
     if not expected.exists():
         return
     wanted = expected.read_text(encoding="utf-8")
-    if done.stdout != wanted:
-        difference = difflib.unified_diff(wanted.splitlines(), done.stdout.splitlines(),
+    if output != wanted:
+        difference = difflib.unified_diff(wanted.splitlines(), output.splitlines(),
                                           "the page says", "the program prints", lineterm="")
         sys.exit("\n".join(difference) or "the last line's end differs")
 
@@ -151,8 +201,9 @@ def main():
         extract(arguments[1], arguments[2:])
     elif len(arguments) >= 3 and arguments[0] == "check":
         check(arguments[1], arguments[2:])
-    elif len(arguments) == 3 and arguments[0] == "run":
-        run(*arguments[1:])
+    elif len(arguments) >= 3 and arguments[0] == "run" and all(map(JOB.fullmatch, arguments[3:])):
+        jobs = {found[1]: int(found[2]) for found in map(JOB.fullmatch, arguments[3:])}
+        run(arguments[1], arguments[2], jobs)
     else:
         sys.exit(__doc__)
 

@@ -437,6 +437,25 @@ class DocPrograms(Scratch):
         self.write("program", "#!/bin/sh\necho two\nexit 3\n", 0o755)
         self.assertIn("ended with 3", run("two\n")[1])
 
+    def run_as_tasks(self, script, expected, *jobs):
+        program = self.write("program", "#!/bin/sh\n" + script, 0o755)
+        return self.run_tool(ROOT / "tools/doc_programs.py", "run", program, self.write("x", expected), *jobs)
+
+    def test_running_as_tasks_compares_what_the_chief_prints(self):
+        script = """case $TF_CONFIG in
+            *'"type": "chief"'*) echo "$TF_CONFIG" | grep -o 'localhost:[0-9]*' | sort -u | wc -l ;;
+            *) echo served; exec sleep 60 ;;
+        esac
+        """
+        code, output = self.run_as_tasks(script, "4\n", "ps=1", "worker=2", "chief=1")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(self.run_as_tasks(script, "3\n", "ps=1", "worker=2", "chief=1")[0], 1)
+
+    def test_running_as_tasks_without_a_chief_compares_what_worker_0_prints(self):
+        script = """case $TF_CONFIG in *'"index": 0'*) echo first ;; *) exit $CODE ;; esac\n"""
+        self.assertEqual(self.run_as_tasks("CODE=0\n" + script, "first\n", "worker=2")[0], 0)
+        self.assertIn("worker 1 ended with 3", self.run_as_tasks("CODE=3\n" + script, "first\n", "worker=2")[1])
+
 
 class Setup(Scratch):
     """scripts/setup.sh with stand-ins for the commands that would change the machine."""
