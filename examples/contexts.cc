@@ -1,34 +1,41 @@
-// Where code can find itself: outside of everything, in a strategy's scope, in a replica, and in a
-// function that the replicas run together.
+// Which strategy and which replica the code belongs to: outside every scope, in a strategy's scope,
+// in a replica, and in a function that the replicas run together.
 
 #include <cohort/cohort.h>
 
 #include <iostream>
 using namespace cohort;
 
-void say_where(const char* place) {
-  std::cout << place << ": a strategy " << has_strategy() << ", cross-replica "
-            << in_cross_replica_context() << ", in a replica " << (get_replica_context() != nullptr)
-            << '\n';
+void print_contexts(const char* place) {
+  std::cout << place << "\n  get_strategy(): " << get_strategy()
+            << "\n  has_strategy(): " << has_strategy()
+            << "\n  in_cross_replica_context(): " << in_cross_replica_context()
+            << "\n  get_replica_context(): ";
+  if (ReplicaContext* context = get_replica_context()) {
+    std::cout << *context << '\n';
+  } else {
+    std::cout << "none\n";
+  }
 }
 
 int main() {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  say_where("outside");
-  auto scope = strategy.scope();
-  say_where("scope  ");
+  print_contexts("outside every scope, under the default strategy");
+  {
+    auto scope = strategy.scope();
+    print_contexts("in the strategy's scope");
+  }
 
-  auto step = [](Tensor x) {
-    ReplicaContext& replica = *get_replica_context();
-    Tensor own = x + replica.replica_id_in_sync_group();
-    // Runs once, with what all replicas brought.
-    Tensor sum = replica.merge_call(
-        [](Strategy& all, PerReplica<Tensor> values) {
-          say_where("merge  ");
-          return all.reduce(ReduceOp::Sum, values);
-        },
-        own);
-    return sum * 10 + own;
-  };
-  std::cout << strategy.run(step, Tensor(5)) << '\n';
+  std::cout << "in the replicas\n";
+  std::cout << strategy.run([] { return in_cross_replica_context(); }) << '\n';
+  auto f = [] { return get_replica_context()->to_string(); };
+  std::cout << strategy.run(f) << '\n';
+  strategy.run([] {
+    get_replica_context()->merge_call([](Strategy&) { print_contexts("in a merge function"); });
+  });
+
+  set_strategy(&strategy);  // a scope that no block ends
+  print_contexts("after set_strategy()");
+  set_strategy(nullptr);
+  std::cout << "has_strategy(): " << has_strategy() << '\n';
 }

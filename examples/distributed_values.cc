@@ -1,5 +1,5 @@
-// One value per replica: where such values come from, what is done with them inside of replicas,
-// and how they become one again.
+// One value per replica: where such values come from, what the replicas do with them, and how they
+// become one value again.
 
 #include <cohort/cohort.h>
 
@@ -8,32 +8,25 @@ using namespace cohort;
 
 int main() {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  const auto dataset = data::from_tensor_slices(Tensor({5.f, 6.f, 7.f, 8.f})).batch(2);
 
-  std::cout << "a dataset's elements, doubled by each replica\n";
-  for (auto x : strategy.distribute_dataset(dataset)) {
-    std::cout << x << '\n';
-    std::cout << strategy.run([](Tensor part) { return part * 2.0; }, x) << '\n';
-  }
+  std::cout << "from a distributed dataset\n";
+  auto dataset = data::from_tensor_slices(Tensor({5.f, 6.f, 7.f, 8.f})).batch(2);
+  auto dataset_iterator = strategy.distribute_dataset(dataset).iterator();
+  auto distributed_values = dataset_iterator.next();
+  std::cout << distributed_values << '\n';
 
-  std::cout << "what a function returns\n";
-  auto ids = strategy.run([] { return get_replica_context()->replica_id_in_sync_group(); });
-  std::cout << ids << '\n';
-  std::cout << "sum " << strategy.reduce(ReduceOp::Sum, ids) << '\n';
+  std::cout << "returned by run()\n";
+  auto replica_id = [] { return get_replica_context()->replica_id_in_sync_group(); };
+  std::cout << strategy.run(replica_id) << '\n';
 
-  std::cout << "sum over all rows of all replicas\n";
-  auto dist = strategy.distribute_dataset(dataset);
-  auto it = dist.begin();
-  std::cout << strategy.reduce(ReduceOp::Sum, *it, /*axis=*/0) << '\n';
+  std::cout << "as the input of run()\n";
+  auto f = [](Tensor x) { return x * 2.0; };
+  std::cout << strategy.run(f, distributed_values) << '\n';
 
-  std::cout << "one after the other\n";
-  auto values = strategy.distribute_values_from_function([](ValueContext) {
-    return Tensor({{1}, {2}});
-  });
-  std::cout << strategy.gather(values, /*axis=*/0) << '\n';
+  std::cout << "reduced\n";
+  std::cout << strategy.reduce(ReduceOp::Sum, distributed_values, /*axis=*/0) << '\n';
 
-  std::cout << "inside of the replicas\n";
-  auto sums = strategy.run(
-      [](Tensor part) { return get_replica_context()->all_reduce(ReduceOp::Sum, part); }, *it);
-  std::cout << sums << '\n';
+  std::cout << "each replica's own\n";
+  for (const Tensor& own : strategy.local_results(strategy.run(f, distributed_values)))
+    std::cout << own << '\n';
 }

@@ -1,5 +1,5 @@
-// Two ways to feed replicas: a dataset of global batches, which the strategy cuts, and a function
-// that makes each input pipeline itself.
+// A function that makes each input pipeline itself. It batches for one replica; the strategy leaves
+// the elements as they are.
 
 #include <cohort/cohort.h>
 
@@ -9,15 +9,14 @@ using namespace cohort;
 int main() {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
 
-  std::cout << "cut by the strategy\n";
-  for (auto x : strategy.distribute_dataset(data::range(6).batch(4))) {
-    std::cout << x << " rows of all replicas: " << x.global_sample_count() << '\n';
-  }
-
-  std::cout << "made by a function\n";
-  auto dist = strategy.distribute_datasets_from_function([](const InputContext& input) {
-    int64_t batch = input.get_per_replica_batch_size(4);
-    return data::range(8).batch(4).unbatch().batch(batch).prefetch(2);
-  });
-  for (auto x : dist) std::cout << x << '\n';
+  auto dataset_fn = [](const InputContext& input_context) {
+    int64_t global_batch_size = 4;
+    int64_t batch_size = input_context.get_per_replica_batch_size(global_batch_size);
+    auto dataset = data::range(8).batch(global_batch_size);
+    dataset = dataset.shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
+    dataset = dataset.unbatch().batch(batch_size);
+    return dataset.prefetch(2);
+  };
+  auto dist_dataset = strategy.distribute_datasets_from_function(dataset_fn);
+  for (auto x : dist_dataset) std::cout << x << '\n';
 }

@@ -8,13 +8,15 @@ using namespace cohort;
 
 int main() {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  Variable ordinary(1.f);
-  std::cout << ordinary << '\n';
-
   auto scope = strategy.scope();
-  Variable x(1.f);
-  std::cout << x << '\n';
+  Variable mirrored_variable(1.f);
+  std::cout << mirrored_variable << '\n';
+  scope.close();
 
+  Variable regular_variable(1.f);
+  std::cout << regular_variable << '\n';
+
+  scope.enter();
   Variable total(0.f, {.name = "total", .aggregation = VariableAggregation::Sum});
   Variable own(0.f, {.name = "own",
                      .synchronization = VariableSynchronization::OnRead,
@@ -22,11 +24,8 @@ int main() {
   strategy.run([&] {
     Tensor number(get_replica_context()->replica_id_in_sync_group() + 1.f);
     total.assign_add(number);  // 1 + 2, to both copies
-    own.assign_add(number);    // to the own copy
+    own.assign_add(number);    // to the replica's own copy
   });
   std::cout << total << '\n' << own << '\n';
-  std::cout << "read outside of replicas: " << own.read_value() << '\n';
-
-  Variable column({{1}, {2}});
-  std::cout << strategy.gather(column, /*axis=*/0) << '\n';
+  std::cout << "read outside the replicas: " << own.read_value() << '\n';
 }

@@ -6,12 +6,13 @@
 using namespace cohort;
 
 int main() {
-  OneDeviceStrategy strategy("CPU:0");
+  OneDeviceStrategy strategy("/cpu:0");
   auto scope = strategy.scope();
   Variable v(1.0f);
   std::cout << v.device() << '\n';
 
+  auto step_fn = [](int x) { return x * 2; };
   int result = 0;
-  for (int i = 0; i < 10; ++i) result += strategy.run([](int x) { return x * 2; }, i);
+  for (int i = 0; i < 10; ++i) result += strategy.run(step_fn, i);
   std::cout << result << '\n';
 }
