@@ -21,9 +21,10 @@ run: setup       ## build the library and the demo, and train on Fashion-MNIST
 	@cmake --build --preset release --target fashion_mnist -j $(JOBS)
 	@build/release/examples/fashion_mnist $(DEMO_ARGS)
 
-build: setup     ## build everything, warnings as errors
+build: setup     ## build everything, warnings as errors; write compile_commands.json for clangd
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
+	@tools/compile_commands.py . build/dev
 
 # Property tests draw the same cases in every run of `test`, and new ones in every run of `soak`.
 test: build      ## build everything, run all tests, and list what was left out

@@ -287,6 +287,32 @@ class Format(Scratch):
         self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", self.root)[0], 0)
 
 
+class CompileCommands(Scratch):
+    """What clangd reads, made of what CMake writes."""
+
+    def entries(self, *commands):
+        entries = [{"directory": str(self.root), "file": command.split()[-1], "command": command} for command in commands]
+        self.write("build/compile_commands.json", json.dumps(entries))
+        code, output = self.run_tool(ROOT / "tools/compile_commands.py", self.root, self.root / "build")
+        self.assertEqual(code, 0, output)
+        return {pathlib.Path(entry["file"]).name: entry["arguments"]
+                for entry in json.loads((self.root / "compile_commands.json").read_text())}
+
+    def test_each_file_that_is_compiled_with_others_has_a_command(self):
+        self.write("Unity/unity_0_cxx.cxx", f'#include "{self.root}/a.cc"\n#include "{self.root}/b.cc"\n')
+        found = self.entries("g++ -O1 -o u.o -c Unity/unity_0_cxx.cxx", "g++ -O2 -c b.cc", "g++ -O1 -c c.cc")
+        self.assertEqual(found, {name: ["g++", "-O1", "-c", f"{self.root.resolve()}/{name}"]
+                                 for name in ("a.cc", "b.cc", "c.cc")})
+
+    def test_compiled_headers_and_errors_of_warnings_are_left_out(self):
+        found = self.entries("g++ -Werror -Winvalid-pch -include x/cmake_pch.hxx -include y.h -c a.cc", "g++ -c cmake_pch.hxx.cxx")
+        self.assertEqual(found, {"a.cc": ["g++", "-include", "y.h", "-c", f"{self.root.resolve()}/a.cc"]})
+
+    def test_files_with_torch_headers_begin_with_the_one_that_clang_needs(self):
+        found = self.entries("g++ -isystem /usr/include/torch/csrc/api/include -c a.cc")
+        self.assertIn("-include ATen/core/ivalue.h -c", " ".join(found["a.cc"]))
+
+
 LEFT_OUT = "MPI\tcohort::mpi\tno MPI was found\tapt-get install mpi\tsrc/mpi/mpi_test.cc\n"
 
 
