@@ -195,12 +195,26 @@ class Documents(Scratch):
 
     def test_what_does_not_exist_is_named(self):
         for name in ("src/a/tree.cc", "tree.cc", "Group::enter", "receive_all()", "receive_all", "src/b/*.cc"):
-            self.names(f"first\n`{name}`")
-            code, output = self.check()
-            self.assertEqual(code, 1, output)
-            self.assertIn(f"docs/architecture.md:2: '{name}' does not exist", output)
-        self.names("[more](nothing.md)")
-        self.assertIn("'nothing.md' does not exist", self.check()[1])
+            for page in ("docs/architecture.md", "docs/decisions/a.md"):
+                self.names(f"first\n`{name}`", page)
+                code, output = self.check()
+                self.assertEqual(code, 1, output)
+                self.assertIn(f"{page}:2: '{name}' does not exist", output)
+                self.names("", page)
+
+    def test_a_link_to_no_file_or_section_is_named_on_every_page(self):
+        self.write("docs/other.md", "# Title\n## The `code`, and *more*\n## Twice\n## Twice\n```\n# in a block\n```\n")
+        good = ("other.md", "other.md#the-code-and-more", "other.md#twice-1", "#here", "https://nowhere.example/a#b",
+                "../src/a/ring.cc#L1")
+        for page in ("docs/architecture.md", "docs/decisions/a.md", "CHANGELOG.md"):
+            for target in good:
+                self.names(f"# Here\n[a]({target if page.startswith('docs/arch') else '#here'})", page)
+                self.assertEqual(self.check()[0], 0, self.check()[1])
+            for target in ("nothing.md", "#nothing", "other.md#twice-2", "other.md#in-a-block"):
+                for link in (f"[a]({target})", f"[a]: {target}", f'<img src="{target}">'):
+                    self.names(f"# Here\n{link}", page)
+                    self.assertIn(f":2: '{target}' does not exist", self.check()[1])
+            self.names("", page)
 
     def test_names_of_others_and_programs_pass(self):
         self.names("`std::chrono`, `tf.function`, `--option`\n```\nreceive_all();\n```")
