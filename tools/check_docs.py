@@ -37,22 +37,25 @@ def pages_with_links(root):
     return sorted({*documents(root), *root.glob("*.md")})
 
 
-def prose(path):
+def without_blocks(text):
     """The text of a page with its fenced blocks blanked out, so that lines keep their numbers."""
-    return FENCED.sub(lambda found: "\n" * found.group().count("\n"), path.read_text(encoding="utf-8"))
+    return FENCED.sub(lambda found: "\n" * found.group().count("\n"), text)
 
 
-def sections(path):
-    """The names that GitHub gives to the sections of a page."""
-    names, seen = set(), {}
-    for line in prose(path).splitlines():
+def prose(path):
+    return without_blocks(path.read_text(encoding="utf-8"))
+
+
+def section_names(text):
+    """The names that GitHub gives to the sections of a page, in order."""
+    seen = {}
+    for line in without_blocks(text).splitlines():
         found = HEADING.fullmatch(line)
         if found:
-            text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", found.group(1)).lower()
-            name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", found.group(1)).lower()
+            name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
             seen[name] = seen.get(name, -1) + 1
-            names.add(f"{name}-{seen[name]}" if seen[name] else name)
-    return names
+            yield f"{name}-{seen[name]}" if seen[name] else name
 
 
 def broken_links(path):
@@ -63,7 +66,7 @@ def broken_links(path):
                 continue
             name, _, section = target.partition("#")
             page = path.parent / name if name else path
-            if not page.exists() or (section and page.suffix == ".md" and section not in sections(page)):
+            if not page.exists() or (section and page.suffix == ".md" and section not in section_names(page.read_text(encoding="utf-8"))):
                 yield number, target
 
 

@@ -222,6 +222,25 @@ class Documents(Scratch):
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
 
+class DoxygenFilter(Scratch):
+    """What Doxygen reads instead of headers and pages. It needs no Doxygen."""
+
+    def filtered(self, name, text):
+        self.write(name, text)
+        code, output = self.run_tool(ROOT / "tools/doxygen_filter.py", name, cwd=self.root)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def test_plain_comments_are_shown(self):
+        self.assertEqual(self.filtered("a.h", "// A <name>.\n//\nint a;  // b\n"), "/// A \\<name>.\n///\nint a;  // b\n")
+
+    def test_headings_have_the_names_that_links_use(self):
+        text = "# Title\n## One `b`\n[x](a.md#one-b) [y](a.md) `[z](a.md#one-b)` [w](../src)\n```\n## [x](a.md#c)\n```\n"
+        self.assertEqual(self.filtered("docs/a.md", text),
+                         "# Title\n## One `b` {#docs_a-one-b}\n[x](#docs_a-one-b) [y](a.md) `[z](a.md#one-b)` w\n"
+                         "```\n## [x](a.md#c)\n```\n")
+
+
 class Layers(Scratch):
     """A tree of two modules that keeps to its page, and what happens when it does not."""
 
@@ -512,11 +531,12 @@ class Setup(Scratch):
         self.assertEqual(self.log.read_text().splitlines()[-1],
                          "apt-get install --yes --no-install-recommends ccache lld")
 
-    def test_it_installs_optional_packages_when_asked(self):
-        self.installed()
-        code, output = self.setup_as_user("--optional", MAY_SUDO="1")
-        self.assertEqual(code, 0, output)
-        self.assertIn("libopenmpi-dev", self.log.read_text())
+    def test_it_installs_further_packages_when_asked(self):
+        for option, package in (("--optional", "libopenmpi-dev"), ("--docs", "doxygen")):
+            self.installed()
+            code, output = self.setup_as_user(option, MAY_SUDO="1")
+            self.assertEqual(code, 0, output)
+            self.assertIn(package, self.log.read_text())
 
     def test_without_the_right_to_install_it_prints_the_command(self):
         self.installed("lld", "ccache")
@@ -527,7 +547,7 @@ class Setup(Scratch):
 
     def test_every_package_has_a_reason_in_the_documents(self):
         page = (ROOT / "docs/dependencies.md").read_text()
-        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--list")[1].split():
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--docs", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
 
 
