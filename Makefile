@@ -8,7 +8,7 @@ DEMO_ARGS ?=
 FRESH ?= 'make run' 'make test'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test optional fresh format asan tsan soak bench compare install clean
+.PHONY: help setup run build test optional fresh format asan tsan soak docs bench compare install clean
 
 help:            ## this list
 	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,9 +21,10 @@ run: setup       ## build the library and the demo, and train on Fashion-MNIST
 	@cmake --build --preset release --target fashion_mnist -j $(JOBS)
 	@build/release/examples/fashion_mnist $(DEMO_ARGS)
 
-build: setup     ## build everything, warnings as errors
+build: setup     ## build everything, warnings as errors; write compile_commands.json for clangd
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
+	@tools/compile_commands.py . build/dev
 
 # Property tests draw the same cases in every run of `test`, and new ones in every run of `soak`.
 test: build      ## build everything, run all tests, and list what was left out
@@ -59,6 +60,12 @@ soak: build      ## run the unit and conformance tests REPEAT times, until one f
 	COHORT_PROGRAMS=$$((2000 * $(REPEAT))) COHORT_PROGRAM_SEED=$$(date +%s) ctest --preset dev -R '^differential_test$$'
 	COHORT_CALLS=10000 ctest --preset dev -R '^steady_(torch_)?calls_test$$'
 	COHORT_KILLS=50 COHORT_CALLS=100000 ctest --preset dev -R '^coordinator_faults_test$$'
+
+docs:            ## write the site of the documents and the public headers to build/docs/html
+	@scripts/setup.sh --docs
+	@rm -rf build/docs && mkdir -p build/docs
+	@doxygen docs/Doxyfile
+	@echo "make: the site begins at build/docs/html/index.html"
 
 bench: setup     ## build and run the benchmarks
 	cmake --preset release -DCOHORT_BENCHMARKS=ON

@@ -5,6 +5,7 @@
 #   scripts/setup.sh               install what is missing (as root, or through sudo without a password)
 #   scripts/setup.sh --list        print the packages, one per line
 #   scripts/setup.sh --optional …  the same, with the packages of the optional parts
+#   scripts/setup.sh --docs …      the same, with what `make docs` needs
 #
 # COHORT_NO_SETUP=1 skips it: for machines where the libraries were put in place some other way.
 set -euo pipefail
@@ -56,6 +57,10 @@ python3-venv            # a place for TensorBoard, which is on PyPI only
 python3-torch           # DistributedDataParallel, which benchmarks compare with
 '
 
+readonly DOCS_PACKAGES='
+doxygen                 # the site of the documents and the public headers
+'
+
 chosen=$PACKAGES
 packages() { sed -E 's/[[:space:]]*#.*//; /^$/d' <<<"$chosen"; }
 
@@ -105,14 +110,18 @@ check_blas() {
 }
 
 main() {
-  if [[ ${1:-} == --optional ]]; then
-    chosen+=$OPTIONAL_PACKAGES
+  while true; do
+    case ${1:-} in
+      --optional) chosen+=$OPTIONAL_PACKAGES ;;
+      --docs) chosen+=$DOCS_PACKAGES ;;
+      *) break ;;
+    esac
     shift
-  fi
+  done
   case ${1:-} in
     '') ;;
     --list) packages && return ;;
-    *) echo "usage: scripts/setup.sh [--optional] [--list]" >&2 && exit 2 ;;
+    *) echo "usage: scripts/setup.sh [--optional] [--docs] [--list]" >&2 && exit 2 ;;
   esac
   [[ -z ${COHORT_NO_SETUP:-} ]] || return 0
   if ! command -v dpkg-query >/dev/null; then

@@ -56,7 +56,7 @@ def test_files(root):
 
 def documents(root):
     yield from sorted((root / "docs").rglob("*.md"))
-    yield from (path for name in ("README.md", "CONTRIBUTING.md") if (path := root / name).exists())
+    yield from (path for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md") if (path := root / name).exists())
 
 
 def comments(path):

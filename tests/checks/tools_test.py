@@ -209,12 +209,26 @@ class Documents(Scratch):
 
     def test_what_does_not_exist_is_named(self):
         for name in ("src/a/tree.cc", "tree.cc", "Group::enter", "receive_all()", "receive_all", "src/b/*.cc"):
-            self.names(f"first\n`{name}`")
-            code, output = self.check()
-            self.assertEqual(code, 1, output)
-            self.assertIn(f"docs/architecture.md:2: '{name}' does not exist", output)
-        self.names("[more](nothing.md)")
-        self.assertIn("'nothing.md' does not exist", self.check()[1])
+            for page in ("docs/architecture.md", "docs/decisions/a.md"):
+                self.names(f"first\n`{name}`", page)
+                code, output = self.check()
+                self.assertEqual(code, 1, output)
+                self.assertIn(f"{page}:2: '{name}' does not exist", output)
+                self.names("", page)
+
+    def test_a_link_to_no_file_or_section_is_named_on_every_page(self):
+        self.write("docs/other.md", "# Title\n## The `code`, and *more*\n## Twice\n## Twice\n```\n# in a block\n```\n")
+        good = ("other.md", "other.md#the-code-and-more", "other.md#twice-1", "#here", "https://nowhere.example/a#b",
+                "../src/a/ring.cc#L1")
+        for page in ("docs/architecture.md", "docs/decisions/a.md", "CHANGELOG.md"):
+            for target in good:
+                self.names(f"# Here\n[a]({target if page.startswith('docs/arch') else '#here'})", page)
+                self.assertEqual(self.check()[0], 0, self.check()[1])
+            for target in ("nothing.md", "#nothing", "other.md#twice-2", "other.md#in-a-block"):
+                for link in (f"[a]({target})", f"[a]: {target}", f'<img src="{target}">'):
+                    self.names(f"# Here\n{link}", page)
+                    self.assertIn(f":2: '{target}' does not exist", self.check()[1])
+            self.names("", page)
 
     def test_pages_in_directories_are_checked_and_those_about_the_source_strictly(self):
         self.names("`receive_all`", "docs/internals/a.md")
@@ -229,6 +243,25 @@ class Documents(Scratch):
         self.names("`std::chrono`, `tf.function`, `--option`\n```\nreceive_all();\n```")
         self.names("`NAME_OF_A_VARIABLE`", "docs/other.md")
         self.assertEqual(self.check()[0], 0, self.check()[1])
+
+
+class DoxygenFilter(Scratch):
+    """What Doxygen reads instead of headers and pages. It needs no Doxygen."""
+
+    def filtered(self, name, text):
+        self.write(name, text)
+        code, output = self.run_tool(ROOT / "tools/doxygen_filter.py", name, cwd=self.root)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def test_plain_comments_are_shown(self):
+        self.assertEqual(self.filtered("a.h", "// A <name>.\n//\nint a;  // b\n"), "/// A \\<name>.\n///\nint a;  // b\n")
+
+    def test_headings_have_the_names_that_links_use(self):
+        text = "# Title\n## One `b`\n[x](a.md#one-b) [y](a.md) `[z](a.md#one-b)` [w](../src)\n```\n## [x](a.md#c)\n```\n"
+        self.assertEqual(self.filtered("docs/a.md", text),
+                         "# Title\n## One `b` {#docs_a-one-b}\n[x](#docs_a-one-b) [y](a.md) `[z](a.md#one-b)` w\n"
+                         "```\n## [x](a.md#c)\n```\n")
 
 
 class Layers(Scratch):
@@ -308,6 +341,32 @@ class Format(Scratch):
         self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", "--fix", self.root)[0], 0)
         self.assertEqual(wrong.read_text(), "int a;\n")
         self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", self.root)[0], 0)
+
+
+class CompileCommands(Scratch):
+    """What clangd reads, made of what CMake writes."""
+
+    def entries(self, *commands):
+        entries = [{"directory": str(self.root), "file": command.split()[-1], "command": command} for command in commands]
+        self.write("build/compile_commands.json", json.dumps(entries))
+        code, output = self.run_tool(ROOT / "tools/compile_commands.py", self.root, self.root / "build")
+        self.assertEqual(code, 0, output)
+        return {pathlib.Path(entry["file"]).name: entry["arguments"]
+                for entry in json.loads((self.root / "compile_commands.json").read_text())}
+
+    def test_each_file_that_is_compiled_with_others_has_a_command(self):
+        self.write("Unity/unity_0_cxx.cxx", f'#include "{self.root}/a.cc"\n#include "{self.root}/b.cc"\n')
+        found = self.entries("g++ -O1 -o u.o -c Unity/unity_0_cxx.cxx", "g++ -O2 -c b.cc", "g++ -O1 -c c.cc")
+        self.assertEqual(found, {name: ["g++", "-O1", "-c", f"{self.root.resolve()}/{name}"]
+                                 for name in ("a.cc", "b.cc", "c.cc")})
+
+    def test_compiled_headers_and_errors_of_warnings_are_left_out(self):
+        found = self.entries("g++ -Werror -Winvalid-pch -include x/cmake_pch.hxx -include y.h -c a.cc", "g++ -c cmake_pch.hxx.cxx")
+        self.assertEqual(found, {"a.cc": ["g++", "-include", "y.h", "-c", f"{self.root.resolve()}/a.cc"]})
+
+    def test_files_with_torch_headers_begin_with_the_one_that_clang_needs(self):
+        found = self.entries("g++ -isystem /usr/include/torch/csrc/api/include -c a.cc")
+        self.assertIn("-include ATen/core/ivalue.h -c", " ".join(found["a.cc"]))
 
 
 LEFT_OUT = "MPI\tcohort::mpi\tno MPI was found\tapt-get install mpi\tsrc/mpi/mpi_test.cc\n"
@@ -506,11 +565,12 @@ class Setup(Scratch):
         self.assertEqual(self.log.read_text().splitlines()[-1],
                          "apt-get install --yes --no-install-recommends ccache lld")
 
-    def test_it_installs_optional_packages_when_asked(self):
-        self.installed()
-        code, output = self.setup_as_user("--optional", MAY_SUDO="1")
-        self.assertEqual(code, 0, output)
-        self.assertIn("libopenmpi-dev", self.log.read_text())
+    def test_it_installs_further_packages_when_asked(self):
+        for option, package in (("--optional", "libopenmpi-dev"), ("--docs", "doxygen")):
+            self.installed()
+            code, output = self.setup_as_user(option, MAY_SUDO="1")
+            self.assertEqual(code, 0, output)
+            self.assertIn(package, self.log.read_text())
 
     def test_without_the_right_to_install_it_prints_the_command(self):
         self.installed("lld", "ccache")
@@ -521,7 +581,7 @@ class Setup(Scratch):
 
     def test_every_package_has_a_reason_in_the_documents(self):
         page = (ROOT / "docs/dependencies.md").read_text()
-        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--list")[1].split():
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--docs", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
 
 
