@@ -29,8 +29,8 @@ struct Pipe {
   Pipe() {
     int ends[2] = {-1, -1};
     (void)pipe2(ends, O_CLOEXEC);
-    reader = checked_descriptor(ends[0]);
-    writer = checked_descriptor(ends[1]);
+    reader = checked_descriptor(internal::FileDescriptor(ends[0]));
+    writer = checked_descriptor(internal::FileDescriptor(ends[1]));
   }
   internal::FileDescriptor reader, writer;
 };

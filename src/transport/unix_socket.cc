@@ -1,7 +1,6 @@
 #include "transport/unix_socket.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -68,7 +67,7 @@ timespec time_left(Deadline deadline) {
 }
 
 FileDescriptor make_counter() {
-  FileDescriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  FileDescriptor made = make_event();
   if (!made)
     raise(Code::ResourceExhausted, "[SharedMemory] this process has no file descriptors left");
   return made;
