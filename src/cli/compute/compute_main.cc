@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "cohort/checkpoint.h"
 #include "cohort/cluster_resolver.h"
 #include "cohort/data.h"
@@ -216,9 +216,8 @@ void inspect_events(const std::string& path, const InspectOptions& options) {
 }
 
 std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) internal::raise(Code::NotFound, "[Inspect] there is no file '{}'", path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  if (std::optional<std::string> bytes = internal::read_file(path)) return *std::move(bytes);
+  internal::raise(Code::NotFound, "[Inspect] there is no file '{}'", path);
 }
 
 // Most frequent first.
