@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/file_descriptor.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
@@ -106,8 +107,7 @@ void check_protocol(const std::string& protocol) {
 
 // The same for all tasks that were started with the same cluster.
 uint64_t fingerprint(const ClusterSpec& cluster) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine
-  for (const char c : cluster.to_string()) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  const uint64_t hash = hash_text(cluster.to_string());
   return hash == 0 ? 1 : hash;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "base/hash.h"
 #include "base/raise.h"
 #include "base/text.h"
 #include "topology/address.h"
@@ -80,18 +81,12 @@ Status differ_in_build(const Member& one, const Member& other, const std::string
                             one.peer.build, other.peer.build, detail));
 }
 
-uint64_t fnv_hash(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 }  // namespace
 
 std::string shortened(const std::string& text) {
   if (text.size() <= kMaxWholeText) return text;
   return fmt::format("{}... ({} characters, hash {:016x})", text.substr(0, kMaxWholeText),
-                     text.size(), fnv_hash(text));
+                     text.size(), hash_text(text));
 }
 
 std::string encode_settings(const Member& member) {
