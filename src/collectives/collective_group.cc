@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/timeline.h"

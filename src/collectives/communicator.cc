@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/raise.h"
 #include "cohort/collective.h"
 #include "collectives/access.h"
