@@ -327,13 +327,10 @@ std::shared_ptr<SharedResults> ResultPool::make(uint64_t signature, Specs specs)
 std::shared_ptr<SharedResults> ResultPool::take(uint64_t signature,
                                                 const std::function<Specs()>& specs) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& results) {
+  const auto* const free = reuse_last(kept_, [&](const auto& results) {
     return results->signature == signature && is_free(results);
   });
-  if (found != kept_.rend()) {
-    std::rotate(found.base() - 1, found.base(), kept_.end());
-    return kept_.back();
-  }
+  if (free != nullptr) return *free;
   if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
   kept_.push_back(make(signature, specs()));
   return kept_.back();
