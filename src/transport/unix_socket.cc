@@ -97,6 +97,9 @@ FileDescriptor connect_unix(const std::string& name) {
     const int error = errno;
     raise(peer_code(error), "[UnixSocket] cannot connect to '{}': {}", name, errno_text(error));
   }
+  if (!is_same_user(made)) {
+    raise(Code::PermissionDenied, "[SharedMemory] the process at '{}' runs as another user", name);
+  }
   return made;
 }
 
