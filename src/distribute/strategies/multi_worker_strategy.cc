@@ -25,17 +25,19 @@ namespace cohort {
 namespace internal {
 namespace {
 
+constexpr char kMultiWorkerName[] = "MultiWorkerMirroredStrategy";
+
 WorkerList workers_of(const ClusterResolver& resolver) {
   const ClusterSpec cluster = resolver.cluster_spec();
   if (!cluster) {
-    warn_if_one_of_several("MultiWorkerMirroredStrategy",
+    warn_if_one_of_several(kMultiWorkerName,
                            "leave the resolver, which names no cluster, out of its arguments");
     return {.workers = {{.name = "this process"}}};
   }
   const auto type = resolver.task_type();
   const auto id = resolver.task_id();
   validate_task(cluster, type, id);
-  return list_workers(cluster, *type, *id);
+  return list_workers(cluster, *type, *id, kMultiWorkerName);
 }
 
 void check_times(const MultiWorkerOptions& options) {
@@ -120,7 +122,8 @@ void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t
                                                       .timeout = timeout,
                                                       .replicas = worker_devices().size(),
                                                       .settings = describe(options_),
-                                                      .generation = generation},
+                                                      .generation = generation,
+                                                      .component = kMultiWorkerName},
                                             .silence_limit = options_.silence_limit});
   together_.set_group(group_->communicator());
   gradients_ = std::make_unique<WorkerGradients>(
