@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 // Between the forming of a group and its first rendezvous, members have no connections that could
 // end.
-TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstMeetingIsNamedSoon) {
+TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstRendezvousIsNamedSoon) {
   for (const int ends : {0, 1}) {
     const TaskList addresses = test::free_addresses(2);
     const auto list = [&](int self) {

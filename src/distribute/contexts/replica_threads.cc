@@ -71,7 +71,7 @@ class ReplicaThreads::ReplicaScopes {
       torch_random_.emplace(owner.random_->torch_seed_of(id));
     }
     if (owner.devices_.size() == 1) return;
-    unheard_.emplace();
+    not_recorded_.emplace();
     creator_.emplace([&owner, replica](const NextCreator& next, const VariableRequest& request) {
       // What a merge function makes, in the thread of replica 0, is not one of the replicas'.
       const bool merging = get_replica_context() != &owner.contexts_[replica];
@@ -86,7 +86,7 @@ class ReplicaThreads::ReplicaScopes {
   std::optional<NameScope> name_;
   std::optional<GeneratorScope> random_;
   std::optional<TorchRandomScope> torch_random_;
-  std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
+  std::optional<RecordingPause> not_recorded_;  // by tapes around run(), which see no other replica
   std::optional<VariableCreatorScope> creator_;
 };
 

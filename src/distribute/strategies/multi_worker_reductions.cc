@@ -214,7 +214,7 @@ std::vector<Gradient> MultiWorkerExtended::add_up(
     check_reducible("apply_gradients", each);
     requests.push_back({{Kind::PerReplica, each}, here});
   }
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   std::vector<Gradient> sums;
   for (const DistributedValue& sum :
        cross_device_ops().batch_reduce(ReduceOp::Sum, requests, options_.communication)) {
@@ -238,7 +238,7 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
 std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>& here,
                                                       const std::string& what) {
   if (is_alone()) return here;
-  const MeetingClock::Scope rendezvous(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   const CollectivePurpose purpose(what);
   return group()
       .communicator()
@@ -249,7 +249,7 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
 std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here,
                                                                   const std::string& what) {
   if (is_alone()) return {here};
-  const MeetingClock::Scope rendezvous(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   const CollectivePurpose purpose(what);
   Communicator workers = group().communicator();
   return texts_of_workers(workers, here, collective_options(options_.communication));

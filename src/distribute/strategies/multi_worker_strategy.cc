@@ -132,7 +132,7 @@ void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t
                                .communication = options_.communication,
                                .replicas = worker_devices().size(),
                                .add = [this](const auto& values) { return add_up(values); }},
-      meetings_);
+      group_wait_);
   if (gradients_->overlaps()) set_gradient_listener_finder(listener_of_replica);
   is_newcomer_ = group_->membership().is_newcomer();
   generation_ = group_->membership().group().generation;
@@ -237,7 +237,7 @@ Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Grad
                                              const std::vector<Variable>& variables) {
   if (is_alone() || is_tracing_alone(context)) return sum_by_all_reduce(context, own, variables);
   (void)group();
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const UpdatedVariables updated(variables);
   const bool as_nodes = thread_dispatch().builder != nullptr;
   if (num_local_replicas() == 1 && !as_nodes) {  // no other replica to meet

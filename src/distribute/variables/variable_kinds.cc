@@ -309,7 +309,7 @@ Tensor CachingVariable::read() const {
   const std::shared_ptr<ReadCache> cache = read_cache();
   if (cache == nullptr || RowReads::active()) return impl().read();
   const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
-    const RecordingPause unheard;  // tapes hear of every use below
+    const RecordingPause not_recorded;  // tapes record every use below
     const DeviceScope here("CPU:0");
     return identity(impl().read());
   });
