@@ -1,9 +1,10 @@
+#include "collectives/worker_communicator.h"
+
 #include <gtest/gtest.h>
 
 #include <future>
 
 #include "base/raise.h"
-#include "collectives/access.h"
 #include "collectives/group_connections.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"

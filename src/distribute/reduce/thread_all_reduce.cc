@@ -24,7 +24,7 @@
 #include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 #include "kernels/reduce_elements.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"

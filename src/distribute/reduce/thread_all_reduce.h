@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "cohort/tensor.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 #include "ops/op.h"
 
 namespace cohort::internal {

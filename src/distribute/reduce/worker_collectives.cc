@@ -12,7 +12,7 @@
 #include "cohort/internal/worker_agreement.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/strategies/worker_strategies.h"
 #include "ops/dispatch.h"
 

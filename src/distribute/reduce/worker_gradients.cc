@@ -7,8 +7,8 @@
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "cohort/ops.h"
-#include "collectives/access.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "collectives/communicator_access.h"
+#include "distribute/reduce/tensor_reduction.h"
 
 namespace cohort::internal {
 namespace {

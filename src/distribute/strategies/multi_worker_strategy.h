@@ -8,8 +8,8 @@
 
 #include "base/mutex.h"
 #include "cohort/multi_worker.h"
-#include "collectives/access.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "collectives/worker_communicator.h"
+#include "distribute/reduce/replica_calls.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/mirrored_strategy.h"

@@ -14,7 +14,7 @@
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_threads.h"
 #include "distribute/reduce/gradient_update.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 #include "distribute/reduce/thread_all_reduce.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"

@@ -9,7 +9,7 @@
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/context.h"
-#include "distribute/reduce/aggregate.h"
+#include "distribute/reduce/variable_aggregation.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
 #include "graph/scopes.h"

@@ -1,4 +1,4 @@
-#include "distribute/reduce/aggregate.h"
+#include "distribute/reduce/variable_aggregation.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/reduce_tensors.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "ops/dispatch.h"
 #include "ops/infer.h"
 #include "ops/variable_ops.h"

@@ -1,4 +1,4 @@
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/variables/distributed_variable.h"
 #include "ops/collective_ports.h"
 #include "ops/dispatch.h"
