@@ -41,9 +41,9 @@ def pattern_of(word):
 
 
 def source_files(root):
-    for top in ("include", "src"):
+    for top in ("include", "src", "proto"):
         for path in sorted((root / top).rglob("*")):
-            if path.suffix in (".h", ".cc", ".inc") and not path.name.endswith("_test.cc"):
+            if path.suffix in (".h", ".cc", ".inc", ".proto") and not path.name.endswith("_test.cc"):
                 yield path
 
 

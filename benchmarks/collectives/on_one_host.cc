@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "collectives/contest.h"
 #include "collectives/limits.h"
 #include "collectives/parts.h"

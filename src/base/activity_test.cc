@@ -74,7 +74,7 @@ TEST(Activity, IsNeverReadHalfWritten) {
   writer.join();
 }
 
-TEST(Activity, CountsInputMeetingsAndSteps) {
+TEST(Activity, CountsInputGroupWaitsAndSteps) {
   const Activity before = local_activity();
   double lasted = 0;
   {

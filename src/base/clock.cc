@@ -3,11 +3,6 @@
 namespace cohort::internal {
 namespace {
 
-// now + timeout, or the last representable time: "no deadline" is Duration::max().
-Clock::Time later(Clock::Time now, Clock::Duration timeout) {
-  return timeout > Clock::Time::max() - now ? Clock::Time::max() : now + timeout;
-}
-
 class SystemClock : public Clock {
  public:
   Time now() const override { return std::chrono::steady_clock::now(); }
@@ -22,7 +17,7 @@ class SystemClock : public Clock {
 
 bool Clock::wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
                      Duration timeout, const std::function<bool()>& done) {
-  return wait_until(changed, lock, later(now(), timeout), done);
+  return wait_until(changed, lock, deadline_after(timeout, now()), done);
 }
 
 Clock& system_clock() {

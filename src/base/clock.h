@@ -25,6 +25,15 @@ class Clock {
                 Duration timeout, const std::function<bool()>& done);
 };
 
+// The end of a wait of that length that begins now; never, if it is longer than clocks count.
+template <typename Rep, typename Period>
+Clock::Time deadline_after(std::chrono::duration<Rep, Period> time,
+                           Clock::Time now = std::chrono::steady_clock::now()) {
+  using Wait = std::chrono::duration<Rep, Period>;
+  const auto longest = std::chrono::duration_cast<Wait>(Clock::Time::max() - now);
+  return time < longest ? now + time : Clock::Time::max();
+}
+
 // The machine's clock; it never goes back.
 Clock& system_clock();
 

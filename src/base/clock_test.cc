@@ -29,6 +29,21 @@ struct Flag {
   }
 };
 
+TEST(DeadlineAfter, AddsTheTimeToThePresent) {
+  const Clock::Time now{hours(1)};
+  EXPECT_EQ(deadline_after(milliseconds(5), now), Clock::Time(hours(1) + milliseconds(5)));
+  EXPECT_EQ(deadline_after(seconds(-1), now), Clock::Time(hours(1) - seconds(1)));
+}
+
+TEST(DeadlineAfter, IsNeverForATimeThatClocksDoNotCount) {
+  const Clock::Time now{hours(1)};
+  EXPECT_EQ(deadline_after(milliseconds::max(), now), Clock::Time::max());
+  EXPECT_EQ(deadline_after(hours(24 * 365 * 1000), now), Clock::Time::max());
+  EXPECT_EQ(deadline_after(Clock::Duration::max() - hours(1), now), Clock::Time::max());
+  EXPECT_LT(deadline_after(Clock::Duration::max() - hours(2), now), Clock::Time::max());
+  EXPECT_EQ(deadline_after(Clock::Duration::max()), Clock::Time::max());
+}
+
 TEST(SystemClock, NeverGoesBack) {
   const Clock::Time before = system_clock().now();
   EXPECT_LE(before, system_clock().now());

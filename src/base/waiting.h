@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "base/machine.h"
+#include "base/mutex.h"
 
 // How threads wait where no condition variable fits. This is the only file of the library that
 // spins, yields or sleeps. For a call at a later time see base/timers.h.
@@ -19,6 +22,7 @@
 //   Poll          a change in shared memory or elsewhere that comes without a notification
 //   Backoff       a peer or a file that may appear in seconds
 //   pause_for     the time between two measurements
+//   pause_unless_stopped  a pause that a request to stop the thread ends
 namespace cohort::internal {
 
 // Tells the core that this thread spins.
@@ -33,6 +37,14 @@ inline void yield_core() { sched_yield(); }
 
 // A thread that waits for a condition calls poll_until instead, which knows when to stop.
 inline void pause_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
+
+// Ends at once when a stop is requested.
+inline void pause_unless_stopped(std::chrono::nanoseconds time, const std::stop_token& stop) {
+  Mutex mutex;
+  std::condition_variable_any stopped;  // notified by the token alone
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, time, [] { return false; });
+}
 
 // Waking a sleeping thread takes 30 to 50 microseconds (measured), so a thread that expects a
 // change soon looks for it that long before it goes to sleep. Between looks the thread yields the

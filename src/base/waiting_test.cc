@@ -2,11 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace cohort::internal {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+TEST(PauseUnlessStopped, LastsTheTime) {
+  const auto began = steady_clock::now();
+  pause_unless_stopped(milliseconds(2), std::stop_token());
+  EXPECT_GE(steady_clock::now() - began, milliseconds(2));
+}
+
+TEST(PauseUnlessStopped, EndsWhenAStopIsRequested) {
+  std::jthread thread([](const std::stop_token& stop) {
+    pause_unless_stopped(std::chrono::hours(1), stop);
+    EXPECT_TRUE(stop.stop_requested());
+  });
+  thread.request_stop();
+}
 
 TEST(YieldBackoff, SleepsAtOnceForAWhileWhereOthersKeepTheCore) {
   const steady_clock::time_point start{std::chrono::hours(1)};

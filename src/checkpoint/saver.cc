@@ -4,6 +4,7 @@
 #include "base/raise.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saver_runs.h"
+#include "checkpoint/task_source.h"
 #include "cohort/graph_variable.h"
 
 namespace cohort {

@@ -191,6 +191,11 @@ std::vector<SaveItem> SaverGraph::items_of(const Shard& shard) const {
   return result;
 }
 
+bool SaverGraph::Shard::wrote(const SavedFile& file) const {
+  const auto writer = DeviceName::try_parse(file.device);
+  return writer && DeviceName::parse(canonical_device(device)).same_task(*writer);
+}
+
 std::vector<SaverItem> items_of(const SaverVariables& variables, std::span<const SavedPart> parts) {
   std::vector<SaverItem> items;
   std::set<const VariableImpl*> added;

@@ -35,6 +35,9 @@ struct SaverGraph {
     Tensor read_bytes = {};
     Tensor removed_paths = {};  // fed
     Tensor removed = {};
+
+    // Whether the shard is on the task that wrote the file.
+    bool wrote(const SavedFile& file) const;
   };
 
   // Throws InvalidArgument, beginning with [Saver], without a variable, for a variable that is not

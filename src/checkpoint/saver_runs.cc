@@ -1,14 +1,10 @@
 #include "checkpoint/saver_runs.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/log.h"
-#include "base/raise.h"
-#include "base/text.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saving.h"
-#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -28,12 +24,6 @@ Callable writing(Session& session, const SaverGraph& graph) {
 std::string writer_of(const SaverGraph::Shard& shard, const WrittenShard& written) {
   const bool named = DeviceName::parse(shard.device).job.has_value();
   return named ? canonical_device(shard.device) : written.device;
-}
-
-// Whether the shard is on the task that wrote the file.
-bool wrote(const SaverGraph::Shard& shard, const SavedFile& file) {
-  const auto writer = DeviceName::try_parse(file.device);
-  return writer && DeviceName::parse(canonical_device(shard.device)).same_task(*writer);
 }
 
 }  // namespace
@@ -100,71 +90,12 @@ bool ShardRuns::remove(const std::string& directory, const std::vector<SavedFile
   for (const SavedFile& file : elsewhere) {
     const std::string path = in_directory(directory, file.name);
     for (size_t i = 0; i < removers_.size(); ++i) {
-      if (!wrote(graph_.shards[i], file)) continue;
+      if (!graph_.shards[i].wrote(file)) continue;
       all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
                            [&] { removers_[i]({Tensor({path})}); });
     }
   }
   return all;
-}
-
-TaskSource::TaskSource(Session& session, const SaverGraph& graph, const std::string& here,
-                       const std::string& there)
-    : session_(session), graph_(graph), directory_there_(there), local_(here) {}
-
-bool TaskSource::is_here(const SavedFile& file) const {
-  return file_exists(in_directory(local_.directory(), file.name));
-}
-
-Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, uint64_t begin,
-                       uint64_t size) {
-  const std::vector<int64_t> request{static_cast<int64_t>(file.size),
-                                     static_cast<int64_t>(file.header_crc32c),
-                                     static_cast<int64_t>(begin), static_cast<int64_t>(size)};
-  return session_.run(shard.read_bytes,
-                      {{shard.path, Tensor(in_directory(directory_there_, file.name))},
-                       {shard.read_request, Tensor::from(request)}});
-}
-
-const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
-  const std::lock_guard one_at_a_time(asking_);
-  const SaverGraph::Shard*& holder = holders_[file.name];
-  if (holder != nullptr) return *holder;
-  std::vector<const SaverGraph::Shard*> order;
-  for (const SaverGraph::Shard& shard : graph_.shards) order.push_back(&shard);
-  std::ranges::stable_partition(order, [&](const auto* shard) { return wrote(*shard, file); });
-  std::vector<std::string> asked{"this process"};
-  for (const SaverGraph::Shard* shard : order) {
-    const Status status = capture_status([&] { ask(*shard, file, 0, 0); });
-    if (status.ok()) return *(holder = shard);
-    if (status.code != Code::NotFound) throw Error(status);
-    asked.push_back(shard->device);
-  }
-  raise(Code::NotFound,
-        "[Saver] no task has '{}', which {} wrote; asked {}. Copy it to one of them, or name the "
-        "task that has it in SaverOptions::shard_devices",
-        in_directory(directory_there_, file.name), file.device, quoted_list(asked));
-}
-
-void TaskSource::check(const SavedFile& file, const SavedSlice& slice) {
-  if (is_here(file)) {
-    local_.check(file, slice);
-  } else {
-    holder_of(file);
-  }
-}
-
-void TaskSource::read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) {
-  if (is_here(file)) {
-    local_.read(file, slice, into);
-    return;
-  }
-  const Tensor bytes = ask(holder_of(file), file, slice.begin, slice.size);
-  if (bytes.size() != static_cast<int64_t>(into.size())) {
-    raise(Code::Internal, "[Saver] asked for {} bytes of '{}', got {}", into.size(), file.name,
-          bytes.size());
-  }
-  if (!into.empty()) std::memcpy(into.data(), element_bytes(bytes), into.size());
 }
 
 namespace {
@@ -209,7 +140,7 @@ bool restore_in_place(Session& session, const SaverGraph& graph, const SaverGrap
   const std::vector<const SavedSlice*> slices = slices_in_one_file(graph.items_of(shard), files);
   if (slices.empty() || !shard.restore.defined()) return false;
   const SavedFile& file = files.manifest().files[slices[0]->file];
-  if (!wrote(shard, file)) return false;
+  if (!shard.wrote(file)) return false;
   const Status status = capture_status([&] {
     session.run(shard.restore, {{shard.path, Tensor(files.path_of(file))},
                                 {shard.load_request, Tensor::from(load_request(file, slices))}});

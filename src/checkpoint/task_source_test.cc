@@ -1,6 +1,8 @@
 // Files that only the tasks that wrote them can see. Here the devices of one process stand for
 // tasks, and what cannot be seen is a directory of another name.
 
+#include "checkpoint/task_source.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>

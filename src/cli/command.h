@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/runs.h"
+#include "launch/run_directory.h"
 
 namespace cohort::cli {
 

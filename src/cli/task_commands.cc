@@ -1,8 +1,7 @@
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "launch/child_process.h"
@@ -89,8 +88,7 @@ TaskId parse_task(const std::string& text) {
 // The secret of an earlier call; empty the first time.
 std::string secret_in(const std::string& directory) {
   if (!std::filesystem::exists(directory)) return "";
-  std::ifstream file(directory + "/secret");
-  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  std::string secret = internal::read_file(directory + "/secret").value_or("");
   if (!secret.empty()) return secret;
   internal::raise(Code::FailedPrecondition,
                   "[Credentials] '{}' has no file 'secret', so it is not the directory of an "

@@ -1,4 +1,4 @@
-// Where the parts of a session's graph run, and what travels between them.
+// Where the parts of a session's graph run, and what their tasks send each other.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(RemoteSession, DevicesOfATaskExchangeTensorsToo) {
 }
 
 // What stays on a task keeps all its bits.
-TEST(RemoteSession, FloatsMayTravelAsBfloat16) {
+TEST(RemoteSession, FloatsMayBeSentAsBfloat16) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();

@@ -7,6 +7,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saver_runs.h"
 #include "checkpoint/saving.h"
+#include "checkpoint/task_source.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"

@@ -1,5 +1,4 @@
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +6,8 @@
 #include <condition_variable>
 #include <csignal>
 
+#include "base/file_descriptor.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
@@ -41,7 +42,8 @@ class StopSignal {
  public:
   StopSignal() {
     const std::lock_guard lock(signal_mutex);
-    if (signal_event < 0) signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    // It stays open: the handler must not write to a file that has got its number.
+    if (signal_event < 0) signal_event = make_event().release();
     if (signal_users++ > 0 || signal_event < 0) return;
     uint64_t earlier = 0;  // a signal that ended earlier waiting
     [[maybe_unused]] const ssize_t taken = ::read(signal_event, &earlier, sizeof earlier);
@@ -105,8 +107,7 @@ void check_protocol(const std::string& protocol) {
 
 // The same for all tasks that were started with the same cluster.
 uint64_t fingerprint(const ClusterSpec& cluster) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine
-  for (const char c : cluster.to_string()) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  const uint64_t hash = hash_text(cluster.to_string());
   return hash == 0 ? 1 : hash;
 }
 
@@ -140,15 +141,11 @@ class TaskServer {
       : def_(std::move(def)), options_(std::move(options)) {
     check_protocol(def_.protocol);
     (void)parse_address(def_.address());
-    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (stop_event_ < 0) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
+    if (!stop_event_) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
     if (options_.start) start();
   }
 
-  ~TaskServer() {
-    stop();
-    ::close(stop_event_);
-  }
+  ~TaskServer() { stop(); }
 
   void start() {
     const std::lock_guard lock(mutex_);
@@ -188,7 +185,7 @@ class TaskServer {
     }
     start();
     const StopSignal signal;
-    pollfd events[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},
+    pollfd events[] = {{.fd = stop_event_.get(), .events = POLLIN, .revents = 0},
                        {.fd = signal.event(), .events = POLLIN, .revents = 0}};
     while (poll(events, 2, -1) < 0 && errno == EINTR) {
     }
@@ -363,7 +360,7 @@ class TaskServer {
 
   void request_stop() {
     const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(stop_event_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = ::write(stop_event_.get(), &one, sizeof one);
   }
 
   // Adds waits that take long to the process's Activity, and comes again after a while.
@@ -386,7 +383,7 @@ class TaskServer {
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Master> master_;
   std::shared_ptr<Endpoint> endpoint_;
-  int stop_event_;  // readable once the server is to stop
+  const FileDescriptor stop_event_ = make_event();  // readable once the server is to stop
 
   mutable Mutex mutex_;
   State state_ = State::New;  // guarded by mutex_, as all below

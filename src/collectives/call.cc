@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/collective_purpose.h"
+#include "base/hash.h"
 
 namespace cohort::internal {
 namespace {
@@ -35,7 +36,8 @@ bool has_values(CallKind kind) {
          kind == CallKind::MakePack;
 }
 
-uint64_t hash_text(std::string_view text) {
+// Calls carry it, so builds of one version must agree on its bits.
+uint64_t mix_text(std::string_view text) {
   uint64_t hash = text.size();
   for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
   return hash;
@@ -66,7 +68,7 @@ std::string operation(const Call& call) {
 }  // namespace
 
 uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
+  uint64_t x = (a ^ (b + kSplitMixStep)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
@@ -87,7 +89,7 @@ void set_purpose(Call& call) {
   call.line = purpose->site().line;
   if (call.line == 0) return;
   call.file = without_directories(purpose->site().file);
-  if (compares_sites()) call.site = mix(hash_text(call.file), static_cast<uint64_t>(call.line));
+  if (compares_sites()) call.site = mix(mix_text(call.file), static_cast<uint64_t>(call.line));
 }
 
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes) {
@@ -110,8 +112,8 @@ uint64_t fingerprint(const Call& call) {
           static_cast<uint64_t>(call.root));
   for (const int64_t size : call.shape) hash = mix(hash, static_cast<uint64_t>(size));
   if (call.pack != 0) hash = mix(hash, call.pack);
-  if (!call.detail.empty()) hash = mix(hash, hash_text(call.detail));
-  if (!call.purpose.empty()) hash = mix(hash, ~hash_text(call.purpose));
+  if (!call.detail.empty()) hash = mix(hash, mix_text(call.detail));
+  if (!call.purpose.empty()) hash = mix(hash, ~mix_text(call.purpose));
   return hash;
 }
 

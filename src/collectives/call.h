@@ -73,10 +73,4 @@ bool agree(const Call& a, const Call& b);
 // Combines two numbers into one, the same in every process.
 uint64_t mix(uint64_t a, uint64_t b);
 
-// The end of a wait of that length that begins now; never, if it is longer than clocks count.
-inline Deadline deadline_after(std::chrono::nanoseconds time) {
-  const auto now = std::chrono::steady_clock::now();
-  return time < Deadline::max() - now ? now + time : Deadline::max();
-}
-
 }  // namespace cohort::internal

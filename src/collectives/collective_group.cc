@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/timeline.h"
@@ -18,7 +19,7 @@ using std::chrono::steady_clock;
 // How often a wait looks whether the group is closed, if no message wakes it.
 constexpr std::chrono::milliseconds kLookUp{50};
 // How long it may take to read what a member sent before its connection ended.
-constexpr std::chrono::seconds kLastWords{1};
+constexpr std::chrono::seconds kDrainTime{1};
 
 // The members that the algorithms exchange most messages with: neighbours in the ring, and partners
 // at the distances of powers of two. If a is a partner of b, b is one of a.
@@ -224,17 +225,17 @@ void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<
   sent.payloads = std::move(payloads);
   const Status status = capture_status([&] { links_->send(member(to), std::move(sent)); });
   if (status.ok()) return;
-  hear_out(member(to), call.number);
+  drain_messages(member(to), call.number);
   lost(member(to), status);
   throw_if_over(call.number);
   throw_if_error(status);
 }
 
-void CollectiveGroup::hear_out(int member, uint64_t call) {
+void CollectiveGroup::drain_messages(int member, uint64_t call) {
   if (!links_->is_connected(member)) return;
   (void)capture_status([&] {
     links_->deliver_until(
-        member, [&] { return is_over(call); }, steady_clock::now() + kLastWords);
+        member, [&] { return is_over(call); }, steady_clock::now() + kDrainTime);
   });
 }
 

@@ -165,7 +165,7 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
   void tell_all(const Message& message, int except = -1);
   void tell_refusal(const CallLog::Refusal& refusal);
   // Reads what a member has sent before its connection ended: perhaps why the group is closed.
-  void hear_out(int member, uint64_t call);
+  void drain_messages(int member, uint64_t call);
   void run_checked(Call& call, const std::function<void()>& body);
   void await_turn(const Call& call);
   void throw_if_refused(const Call& call);

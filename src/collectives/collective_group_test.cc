@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Group, testing::Bool(), [](const auto& tested) {
   return tested.param ? "SharedMemory" : "Messages";
 });
 
-TEST(GroupMeeting, NamesWhoDoesNotCome) {
+TEST(GroupRendezvous, NamesWhoDoesNotCome) {
   const auto members = internal::in_process_groups({{.name = "task 0"}, {.name = "task 1"}});
   const auto meet = [&] {
     internal::make_communicator(members[1], {.meeting_time = milliseconds(50)});

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/raise.h"
 #include "cohort/collective.h"
-#include "collectives/access.h"
 #include "collectives/call.h"
+#include "collectives/communicator_access.h"
 #include "collectives/engine.h"
 #include "collectives/tensor_collectives.h"
 #include "tensor/memory.h"

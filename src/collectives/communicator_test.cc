@@ -62,7 +62,7 @@ TEST(Communicator, ReducesListsOfAnyDTypes) {
   });
 }
 
-TEST(Communicator, RowsTravelInTheOrderOfTheRanks) {
+TEST(Communicator, RowsComeInTheOrderOfTheRanks) {
   std::vector<Communicator> group = make_group(2);
   on_each(group, [](Communicator& member) {
     const IndexedSlices own =

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/raise.h"
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "tensor/memory.h"
 
 namespace cohort {

@@ -5,7 +5,8 @@
 #include <set>
 
 #include "base/raise.h"
-#include "collectives/access.h"
+#include "base/thread.h"
+#include "collectives/communicator_access.h"
 #include "collectives/engine.h"
 #include "collectives/tensor_collectives.h"
 #include "tensor/memory.h"
@@ -104,23 +105,5 @@ std::vector<Communicator> make_local_group(int size) {
   for (const Status& status : statuses) throw_if_error(status);
   return group;
 }
-
-namespace internal {
-
-WorkerCommunicator::WorkerCommunicator(const WorkerList& workers, const Options& options)
-    : membership_(workers, options.start) {
-  const std::shared_ptr<Links> links = Links::open(membership_.group());
-  // Before the first rendezvous: a worker that is lost there would cost the others the time limit.
-  membership_.watch(options.silence_limit,
-                    [links](int rank, const Status& why) { links->lost(rank, why); });
-  communicator_ = make_communicator(links, {.meeting_time = options.start.timeout});
-}
-
-WorkerCommunicator::~WorkerCommunicator() {
-  membership_.end_watch();
-  communicator_.close();
-}
-
-}  // namespace internal
 
 }  // namespace cohort

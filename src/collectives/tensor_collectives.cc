@@ -93,15 +93,12 @@ Tensor to_tensor(std::vector<Buffer> buffers) {
 
 WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
   const Device* const device = &value_device();
-  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const WritableTensor& one) {
+  const WritableTensor* const free = reuse_last(kept_, [&](const WritableTensor& one) {
     const TensorBody& known = body(one.tensor);
     return known.dtype == dtype && known.device == device && known.shape == shape &&
            is_held_here_only(one.tensor, 1);
   });
-  if (found != kept_.rend()) {
-    std::rotate(found.base() - 1, found.base(), kept_.end());
-    return kept_.back();
-  }
+  if (free != nullptr) return *free;
   const int64_t bytes = shape.num_elements() * size_of(dtype);
   if (bytes > kMaxBytes) return allocate_tensor(dtype, shape);
   make_room(bytes);

@@ -1,9 +1,10 @@
+#include "collectives/worker_communicator.h"
+
 #include <gtest/gtest.h>
 
 #include <future>
 
 #include "base/raise.h"
-#include "collectives/access.h"
 #include "collectives/group_connections.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
@@ -16,7 +17,7 @@ using std::chrono::steady_clock;
 
 // Between the forming of a group and its first rendezvous, members have no connections that could
 // end.
-TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstMeetingIsNamedSoon) {
+TEST(WorkerCommunicator, AWorkerThatEndsBeforeTheFirstRendezvousIsNamedSoon) {
   for (const int ends : {0, 1}) {
     const TaskList addresses = test::free_addresses(2);
     const auto list = [&](int self) {

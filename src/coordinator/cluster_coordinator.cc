@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/waiting.h"
 #include "cluster/ask_server.h"
 #include "coordinator/lower_to_worker.h"
 #include "coordinator/per_worker_data.h"
@@ -31,15 +31,6 @@ FailureLimits limits_of(const ClusterCoordinatorOptions& options, int workers) {
 double seconds_from_environment(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? 0 : std::max(0., std::strtod(text, nullptr));
-}
-
-// pause_for() of base/waiting.h cannot end early, and a coordinator that stops must not wait for a
-// start delay of up to an hour.
-void wait_unless_stopped(std::chrono::milliseconds time, const std::stop_token& stop) {
-  Mutex mutex;
-  std::condition_variable_any woken;
-  std::unique_lock lock(mutex);
-  woken.wait_for(lock, stop, time, [] { return false; });
 }
 
 }  // namespace
@@ -203,7 +194,7 @@ void ClusterCoordinatorState::shut_down() {
 }
 
 void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_token& stop) {
-  wait_unless_stopped(start_delay(channel.worker()), stop);
+  pause_unless_stopped(start_delay(channel.worker()), stop);
   while (!stop.stop_requested()) {
     if (!connect(channel, stop)) continue;
     const ClosurePtr closure = queue_.take(channel.worker(), stop);
@@ -232,7 +223,7 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
                                 options_.worker_recovery_timeout.count() / 1000, status.message)});
   }
   log_debug("[Coordinator] worker {} does not answer: {}", channel.task(), status.message);
-  wait_unless_stopped(kRetryPause, stop);
+  pause_unless_stopped(kRetryPause, stop);
   return false;
 }
 

@@ -142,7 +142,7 @@ TEST_F(Coordinating, TakesDatasetsOfAllKinds) {
   EXPECT_ERROR(Code::Unimplemented, "schedule", iterator.next());
 }
 
-TEST_F(Coordinating, RefusesDatasetsThatCannotTravel) {
+TEST_F(Coordinating, RefusesDatasetsThatCannotBeSent) {
   EXPECT_ERROR(Code::InvalidArgument, "makes variable 'hidden'",
                coordinator.create_per_worker_dataset([] {
                  const Variable v(1.f, {.name = "hidden"});
@@ -153,7 +153,7 @@ TEST_F(Coordinating, RefusesDatasetsThatCannotTravel) {
       coordinator.create_per_worker_dataset(data::range(3).map([](int64_t x) { return x + 1; })));
 }
 
-TEST_F(Coordinating, RefusesWhatCannotTravel) {
+TEST_F(Coordinating, RefusesWhatCannotBeSent) {
   const Variable here(1.f, {.name = "here"});
   EXPECT_ERROR(Code::FailedPrecondition, "variable 'here' of this process",
                coordinator.schedule(function([&] { return here.read_value(); })));

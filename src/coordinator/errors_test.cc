@@ -154,7 +154,7 @@ TEST_F(FailingFunctions, AreLeftBehindWhenTheyNeverReturn) {
   released.count_down();
 }
 
-TEST_F(FailingFunctions, SayWhatTheyUseThatCannotTravel) {
+TEST_F(FailingFunctions, SayWhatTheyUseThatCannotBeSent) {
   data::Iterator here = data::range(3).map([](int64_t x) { return x + 1; }).iterate();
   EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
                coordinator.schedule(function([&] { return here.next().tensor(); })));

@@ -95,7 +95,7 @@ std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inp
       return apply_many(op, given, attrs, {});
     });
   };
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   std::vector<Tensor> results;
   const Status status = capture_status([&] {
     results = servers_->run(

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "data/batch_rows.h"
 #include "data/parallel_queue.h"
-#include "data/rows.h"
 #include "data/stage.h"
 
 namespace cohort::data {

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "data/batch_rows.h"
 #include "data/node.h"
-#include "data/rows.h"
 
 namespace cohort::data::internal {
 namespace {

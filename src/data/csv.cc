@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "data/batch_rows.h"
 #include "data/csv_parse.h"
-#include "data/rows.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {

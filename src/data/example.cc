@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "cohort/example.pb.h"
+#include "data/batch_rows.h"
 #include "data/element_access.h"
 #include "data/node.h"
-#include "data/rows.h"
 
 namespace cohort::data {
 namespace internal {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/random_number.h"
 #include "data/node.h"
 
@@ -63,11 +64,7 @@ Random::Random(const ShuffleEpoch& epoch) : state_(epoch.seed) {
 void Random::position(PositionFields& fields) { fields.integer(state_); }
 
 uint64_t Random::next() {
-  // SplitMix64.
-  uint64_t z = state_ += 0x9e3779b97f4a7c15;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
+  return cohort::internal::mix64(state_ += cohort::internal::kSplitMixStep);
 }
 
 int64_t Random::below(int64_t count) {

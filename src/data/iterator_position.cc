@@ -1,9 +1,9 @@
 #include "data/iterator_position.h"
 
 #include "base/raise.h"
+#include "data/batch_rows.h"
 #include "data/byte_source.h"
 #include "data/element_access.h"
-#include "data/rows.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "data/batch_rows.h"
 #include "data/parallel_queue.h"
-#include "data/rows.h"
 #include "data/stage.h"
 #include "tensor/memory.h"
 

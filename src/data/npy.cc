@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "data/array_file.h"
-#include "data/rows.h"
+#include "data/batch_rows.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {

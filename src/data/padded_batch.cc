@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "data/rows.h"
+#include "data/batch_rows.h"
 #include "data/stage.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"

@@ -1,7 +1,7 @@
 // Files of plain records: lines of text, records of one length, and the binary files of CIFAR.
 
+#include "data/batch_rows.h"
 #include "data/reader.h"
-#include "data/rows.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "data/rows.h"
+#include "data/batch_rows.h"
 
 namespace cohort::data::internal {
 namespace {

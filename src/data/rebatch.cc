@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/rows.h"
+#include "data/batch_rows.h"
 #include "data/stage.h"
 
 namespace cohort::data {

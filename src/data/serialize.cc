@@ -4,8 +4,8 @@
 
 #include "base/mutex.h"
 #include "cohort/data.pb.h"
+#include "data/batch_rows.h"
 #include "data/node.h"
-#include "data/rows.h"
 #include "tensor/tensor_proto.h"
 
 namespace cohort::data {

@@ -27,7 +27,7 @@ const Registered& registered() {
   return all;
 }
 
-void expect_same_after_travel(const Dataset& dataset) {
+void expect_same_after_serializing(const Dataset& dataset) {
   const Dataset copy = Dataset::deserialize(dataset.serialize());
   EXPECT_EQ(copy.to_string(), dataset.to_string());
   EXPECT_EQ(copy.cardinality(), dataset.cardinality());
@@ -36,28 +36,30 @@ void expect_same_after_travel(const Dataset& dataset) {
 
 TEST(Serialize, EveryKindOfStageTravels) {
   const Registered& f = registered();
-  expect_same_after_travel(
+  expect_same_after_serializing(
       range(9).map(f.twice, {.parallel = 2, .name = "x"}).filter(f.even).batch(2));
-  expect_same_after_travel(range(9).shuffle(4, {.seed = 1}).repeat(2).take(11).skip(1).shard(2, 1));
-  expect_same_after_travel(range(4).flat_map(f.again).interleave(f.again, {.cycle = 3}));
-  expect_same_after_travel(generator(f.three).enumerate(5).prefetch(2).cache());
+  expect_same_after_serializing(
+      range(9).shuffle(4, {.seed = 1}).repeat(2).take(11).skip(1).shard(2, 1));
+  expect_same_after_serializing(range(4).flat_map(f.again).interleave(f.again, {.cycle = 3}));
+  expect_same_after_serializing(generator(f.three).enumerate(5).prefetch(2).cache());
   const Dataset declared = generator(f.three, ElementSpec(TensorSpec{kInt64, Shape::unknown()}));
-  expect_same_after_travel(declared);
+  expect_same_after_serializing(declared);
   EXPECT_EQ(Dataset::deserialize(declared.serialize()).element_spec(), declared.element_spec());
-  expect_same_after_travel(zip({range(3), range(4)}).concatenate(zip({range(2), range(2)})));
-  expect_same_after_travel(sample_from({range(5), range(6)}, {.weights = {1, 2}, .seed = 7}));
-  expect_same_after_travel(range(8).batch(4).rebatch({1, 2}).split_batches(2).unbatch().window(2));
-  expect_same_after_travel(range(6).scan(Element(int64_t{1}), f.sum));
-  expect_same_after_travel(
+  expect_same_after_serializing(zip({range(3), range(4)}).concatenate(zip({range(2), range(2)})));
+  expect_same_after_serializing(sample_from({range(5), range(6)}, {.weights = {1, 2}, .seed = 7}));
+  expect_same_after_serializing(
+      range(8).batch(4).rebatch({1, 2}).split_batches(2).unbatch().window(2));
+  expect_same_after_serializing(range(6).scan(Element(int64_t{1}), f.sum));
+  expect_same_after_serializing(
       range(6).take_while(f.even).options({.deterministic = true, .threads = 3}));
-  expect_same_after_travel(range(6).padded_batch(4, {.padding = {Tensor(int64_t{1})}}));
-  expect_same_after_travel(range(6).bucket_by_length(f.twice, {3}, {2, 2}));
-  expect_same_after_travel(
+  expect_same_after_serializing(range(6).padded_batch(4, {.padding = {Tensor(int64_t{1})}}));
+  expect_same_after_serializing(range(6).bucket_by_length(f.twice, {3}, {2, 2}));
+  expect_same_after_serializing(
       from_tensors(Element::map({{"text", Tensor("it's \\ so")}, {"n", Tensor(1)}})));
-  expect_same_after_travel(from_tensor_slices(Tensor({"a", "b"}), Tensor({true, false})));
+  expect_same_after_serializing(from_tensor_slices(Tensor({"a", "b"}), Tensor({true, false})));
 }
 
-TEST(Serialize, FunctionsWithoutANameCannotTravel) {
+TEST(Serialize, FunctionsWithoutANameCannotBeSerialized) {
   const auto dataset = range(3).map([](Tensor x) { return x; });
   EXPECT_ERROR(Code::FailedPrecondition, "[Map] its function is C++ code", dataset.serialize());
   registered();

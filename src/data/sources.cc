@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "base/mutex.h"
-#include "data/rows.h"
+#include "data/batch_rows.h"
 #include "data/stage.h"
 #include "tensor/memory.h"
 

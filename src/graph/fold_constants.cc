@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/hash.h"
 #include "cohort/device.h"
 #include "cohort/error.h"
 #include "ops/all_ops.h"
@@ -18,9 +19,7 @@ namespace {
 
 constexpr int64_t kMaxComparedBytes = 256;
 
-void mix(size_t& seed, size_t value) {
-  seed ^= value + 0x9e3779b97f4a7c15 + (seed << 6) + (seed >> 2);
-}
+void mix(size_t& seed, size_t value) { seed = mix64(seed + value + kSplitMixStep); }
 
 // The elements of a small numeric tensor, else nothing.
 std::string_view small_content(const Tensor& tensor) {

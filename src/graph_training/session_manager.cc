@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/waiting.h"
@@ -21,15 +22,11 @@ constexpr milliseconds kOpening{30'000};  // the longest time that opening a ses
 constexpr milliseconds kSilentWait{5'000};
 constexpr const char* kNoDevice = "without a device";
 
-// When a wait ends. A year stands for a wait without end: a maximal duration would overflow.
-std::chrono::steady_clock::time_point after(milliseconds wait) {
-  constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
-  return std::chrono::steady_clock::now() + std::min(wait, kForEver);
-}
-
+// At most a year, because runs add the result to the present time.
 milliseconds time_until(std::chrono::steady_clock::time_point deadline) {
   const auto left = deadline - std::chrono::steady_clock::now();
-  return std::max(std::chrono::duration_cast<milliseconds>(left), milliseconds(1));
+  return std::clamp<milliseconds>(std::chrono::duration_cast<milliseconds>(left), milliseconds(1),
+                                  std::chrono::hours(24 * 365));
 }
 
 // Limits runs to the deadline, or to the session's own timeout if that is earlier.
@@ -141,7 +138,7 @@ bool SessionManager::restore(Session& session, const RestoreOptions& options) co
     return options.saver->latest(options.checkpoint_dir);
   };
   std::optional<std::string> found = find();
-  const auto deadline = after(options.max_wait);
+  const auto deadline = internal::deadline_after(options.max_wait);
   internal::Backoff backoff(kFirstWait, options_.recovery_wait);
   while (!found && options.wait_for_checkpoint && !too_late(deadline, backoff.next())) {
     internal::log_info("[SessionManager] waiting for a checkpoint in '{}'", options.checkpoint_dir);
@@ -189,8 +186,8 @@ RecoveredSession SessionManager::recover_session(const std::string& target,
 
 std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& target,
                                                           const WaitOptions& options) const {
-  const auto deadline = after(options.max_wait);
-  const auto patient_until = after(kSilentWait);
+  const auto deadline = internal::deadline_after(options.max_wait);
+  const auto patient_until = internal::deadline_after(kSilentWait);
   internal::Backoff backoff(kFirstWait, options_.recovery_wait);
   std::unique_ptr<Session> session;
   while (true) {

@@ -11,12 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "base/waiting.h"
 #include "cohort/error.h"
 #include "launch/event_loop.h"
@@ -29,8 +28,8 @@ struct Pipe {
   Pipe() {
     int ends[2] = {-1, -1};
     (void)pipe2(ends, O_CLOEXEC);
-    reader = checked_descriptor(ends[0]);
-    writer = checked_descriptor(ends[1]);
+    reader = checked_descriptor(internal::FileDescriptor(ends[0]));
+    writer = checked_descriptor(internal::FileDescriptor(ends[1]));
   }
   internal::FileDescriptor reader, writer;
 };
@@ -176,10 +175,7 @@ std::string mark_of(const std::string& run_directory, const std::string& label) 
   return run_directory + "#" + label;
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string text_of(const std::string& path) { return internal::read_file(path).value_or(""); }
 
 // The value of the variable in an environment: NAME=VALUE, separated by zeros.
 std::string marks_in(const std::string& environment) {

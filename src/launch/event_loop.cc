@@ -1,7 +1,6 @@
 #include "launch/event_loop.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -21,8 +20,8 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-internal::FileDescriptor checked_descriptor(int fd) {
-  if (fd >= 0) return internal::FileDescriptor(fd);
+internal::FileDescriptor checked_descriptor(internal::FileDescriptor fd) {
+  if (fd) return fd;
   internal::raise(Code::ResourceExhausted, "[Run] no file descriptor is left: {}",
                   std::strerror(errno));
 }
@@ -40,7 +39,7 @@ void Poller::wait(std::chrono::milliseconds limit) {
   }
 }
 
-PostedCalls::PostedCalls() : event_(checked_descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {}
+PostedCalls::PostedCalls() : event_(checked_descriptor(internal::make_event())) {}
 
 void PostedCalls::post(std::function<void()> call) {
   const std::lock_guard lock(mutex_);
@@ -67,7 +66,8 @@ Signals::Signals(std::initializer_list<int> signals) {
     if (!is_ignored(signal)) sigaddset(&set, signal);
   }
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  file_ = checked_descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  file_ =
+      checked_descriptor(internal::FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)));
 }
 
 int Signals::next() {

@@ -11,8 +11,8 @@
 
 namespace cohort::cli {
 
-// The descriptor, which must not be -1. Throws ResourceExhausted if it is.
-internal::FileDescriptor checked_descriptor(int fd);
+// Throws ResourceExhausted for an empty one.
+internal::FileDescriptor checked_descriptor(internal::FileDescriptor fd);
 
 // Calls a function for each watched file that can be read. One thread.
 class Poller {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "launch/local_network.h"
+#include "launch/run_directory.h"
 #include "launch/run_layout.h"
-#include "launch/runs.h"
 #include "launch/task_ending.h"
 #include "launch/task_host.h"
 #include "launch/task_output.h"

@@ -9,7 +9,7 @@
 #include "launch/local_network.h"
 #include "launch/local_tasks.h"
 #include "launch/run.h"
-#include "launch/runs.h"
+#include "launch/run_directory.h"
 #include "launch/task_host.h"
 #include "rpc/make_endpoint.h"
 #include "transport/connection.h"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "launch/runs.h"
+#include "launch/run_directory.h"
 
 namespace cohort::cli {
 namespace {

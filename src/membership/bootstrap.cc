@@ -146,16 +146,19 @@ void Bootstrap::dial_succeeded(int id, ConnectionId connection, const Peer& peer
   // The accepting side compares, because a worker that is in a group already has another answer.
   // Only a worker of another build may not know how to compare, or how to say so.
   Member other{.peer = peer, .process = peer.address};
-  Status found = capture_status([&] { other = member_of(peer, options_.self); });
+  Status found =
+      capture_status([&] { other = member_of(peer, options_.self, options_.component); });
   other.id = static_cast<uint64_t>(id);
-  if (peer.build != options_.self.peer.build) found = compare(options_.self, other);
+  if (peer.build != options_.self.peer.build)
+    found = compare(options_.self, other, options_.component);
   if (found.code == Code::FailedPrecondition) note_problem(found, false);
 }
 
 void Bootstrap::accepted(ConnectionId connection, const Peer& peer) {
   if (!is_worker(peer)) return close(connection);
   Member member;
-  Status found = capture_status([&] { member = member_of(peer, options_.self); });
+  Status found =
+      capture_status([&] { member = member_of(peer, options_.self, options_.component); });
   if (found.code == Code::DataLoss) return close(connection);
   if (found.ok() && peer.address.empty()) return;  // it cannot listen, and connects to say so
   if (found.ok() && stage_ == Stage::Formed) return answer_latecomer(connection, member);
@@ -164,7 +167,7 @@ void Bootstrap::accepted(ConnectionId connection, const Peer& peer) {
   const bool only_tells = !is_leader() && member.id != 0 &&
                           peer.build == options_.self.peer.build &&
                           member.cluster == options_.self.cluster;
-  if (found.ok() && !only_tells) found = compare(options_.self, member);
+  if (found.ok() && !only_tells) found = compare(options_.self, member, options_.component);
   if (!found.ok()) {
     send(connection, {.kind = Kind::Problem, .status = found});
     if (member.id < workers_.size() && peer.name == name_of(static_cast<int>(member.id))) {
@@ -256,12 +259,11 @@ void Bootstrap::take_busy(ConnectionId connection, const std::string& text) {
   at->next_dial = now_ + kRetry;
   close(connection);
   if (is_leader() || options_.self.resumes() || now_ <= kBusyTime) return;
-  note_problem(
-      {.code = Code::AlreadyExists,
-       .message = fmt::format("[MultiWorkerMirroredStrategy] {} ({}) comes to a group that has "
-                              "begun: {}",
-                              options_.self.peer.name, options_.self.process, text)},
-      false);
+  note_problem({.code = Code::AlreadyExists,
+                .message = fmt::format("[{}] {} ({}) comes to a group that has begun: {}",
+                                       options_.component, options_.self.peer.name,
+                                       options_.self.process, text)},
+               false);
 }
 
 void Bootstrap::take_alive(ConnectionId connection, uint64_t probe) {
@@ -271,7 +273,7 @@ void Bootstrap::take_alive(ConnectionId connection, uint64_t probe) {
     if (at.process->connections.contains(connection)) at.process->is_alive = true;
     if (at.rival->connections.contains(connection)) at.rival->is_alive = true;
     if (!at.process->is_alive || !at.rival->is_alive) continue;
-    return note_problem(compare(at.process->member, at.rival->member), false);
+    return note_problem(compare(at.process->member, at.rival->member, options_.component), false);
   }
 }
 
@@ -366,9 +368,8 @@ void Bootstrap::give_up_if_late() {
   if (now_ < options_.timeout + (may_hear ? kTellTime : Time(0))) return;
   note_problem(
       {.code = Code::DeadlineExceeded,
-       .message = fmt::format("[MultiWorkerMirroredStrategy] {}: {} did not come within "
-                              "{:.1f} s; start all workers of {}",
-                              options_.self.peer.name, describe_missing(),
+       .message = fmt::format("[{}] {}: {} did not come within {:.1f} s; start all workers of {}",
+                              options_.component, options_.self.peer.name, describe_missing(),
                               static_cast<double>(now_.count()) / 1000, options_.workers.cluster)},
       false);
 }
@@ -378,9 +379,8 @@ void Bootstrap::give_up_if_late() {
 void Bootstrap::note_problem(const Status& why, bool is_told) {
   if (stage_ == Stage::Formed) {
     actions_.push_back({.kind = Action::Kind::Warn,
-                        .text = fmt::format(
-                            "[MultiWorkerMirroredStrategy] a process could not join this group: {}",
-                            why.to_string())});
+                        .text = fmt::format("[{}] a process could not join this group: {}",
+                                            options_.component, why.to_string())});
   }
   if (stage_ != Stage::Gathering) return;
   failure_ = why;

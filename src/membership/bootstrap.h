@@ -51,6 +51,7 @@ class Bootstrap {
     WorkerList workers = {};
     Member self = {};  // without an address if it cannot listen
     Time timeout{60'000};
+    std::string component = kMembership;  // what texts for the user begin with
   };
   struct Action {
     enum class Kind {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "base/hash.h"
 #include "base/raise.h"
 #include "base/text.h"
 #include "topology/address.h"
@@ -24,22 +25,22 @@ void add_job(const ClusterSpec& cluster, const std::string& job, WorkerList& lis
   }
 }
 
-void check_addresses(const WorkerList& list) {
+void check_addresses(const WorkerList& list, std::string_view component) {
   std::map<std::string, std::string> taken;
   for (const WorkerList::Worker& worker : list.workers) {
     (void)parse_address(worker.address);
     const auto [known, is_new] = taken.emplace(worker.address, worker.name);
     if (is_new) continue;
     raise(Code::InvalidArgument,
-          "[MultiWorkerMirroredStrategy] {} and {} have the same address, {}; each worker needs "
-          "its own: {}",
+          "[{}] {} and {} have the same address, {}; each worker needs its own: {}", component,
           known->second, worker.name, worker.address, list.cluster);
   }
 }
 
 }  // namespace
 
-WorkerList list_workers(const ClusterSpec& cluster, const std::string& task_type, int task_id) {
+WorkerList list_workers(const ClusterSpec& cluster, const std::string& task_type, int task_id,
+                        std::string_view component) {
   const int count = worker_count(cluster, task_type, task_id);
   WorkerList list{.self = id_in_cluster(cluster, task_type, task_id),
                   .is_chief = cohort::is_chief(cluster, task_type, task_id),
@@ -52,7 +53,7 @@ WorkerList list_workers(const ClusterSpec& cluster, const std::string& task_type
     return list;
   }
   for (const char* const job : {"chief", "master", "worker"}) add_job(cluster, job, list);
-  check_addresses(list);
+  check_addresses(list, component);
   return list;
 }
 
@@ -65,25 +66,47 @@ constexpr uint64_t kProtocol = 2;
 constexpr size_t kMaxWholeText = 900;  // with a note of its length it is below Member::kMaxText
 
 // The texts of the other process come from outside.
-Status differ(const Member& one, const Member& other, const std::string& how) {
+Status differ(std::string_view component, const Member& one, const Member& other,
+              const std::string& how) {
   const std::string text =
-      fmt::format("[MultiWorkerMirroredStrategy] {} ({}) and {} ({}) cannot train together: {}",
-                  one.peer.name, one.process, other.peer.name, other.process, how);
+      fmt::format("[{}] {} ({}) and {} ({}) cannot train together: {}", component, one.peer.name,
+                  one.process, other.peer.name, other.process, how);
   return {.code = Code::FailedPrecondition, .message = excerpt(text, kMaxStatusText)};
 }
 
 // `detail` says what differs between builds of one version.
-Status differ_in_build(const Member& one, const Member& other, const std::string& detail = "") {
-  return differ(one, other,
-                fmt::format("they are of different builds of the library, {} and {}{}; run the "
-                            "same release on all",
-                            one.peer.build, other.peer.build, detail));
+std::string builds(const Member& one, const Member& other, const std::string& detail = "") {
+  return fmt::format(
+      "they are of different builds of the library, {} and {}{}; run the same release on all",
+      one.peer.build, other.peer.build, detail);
 }
 
-uint64_t fnv_hash(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
+// How the two differ, or "". The same words, whichever compares.
+std::string difference(const Member& one, const Member& other) {
+  if (one.peer.build != other.peer.build) return builds(one, other);
+  if (one.workers != other.workers || one.cluster != other.cluster) {
+    return fmt::format(
+        "one knows {} workers, {}, the other {} workers, {}; start all with the same cluster",
+        one.workers, one.cluster, other.workers, other.cluster);
+  }
+  if (one.id == other.id && one.peer.incarnation != other.peer.incarnation) {
+    return fmt::format("both are worker {}; give each process an index of its own", one.id);
+  }
+  if (one.replicas != other.replicas) {
+    return fmt::format(
+        "one has {} replicas, the other {}; give all workers the same number of devices",
+        one.replicas, other.replicas);
+  }
+  if (one.engine != other.engine) {
+    return fmt::format(
+        "one wants the engine '{}' for collectives, the other '{}'; choose one for all", one.engine,
+        other.engine);
+  }
+  if (one.settings != other.settings) {
+    return fmt::format("one was made with {}, the other with {}; give all the same options",
+                       one.settings, other.settings);
+  }
+  return "";
 }
 
 }  // namespace
@@ -91,7 +114,7 @@ uint64_t fnv_hash(const std::string& text) {
 std::string shortened(const std::string& text) {
   if (text.size() <= kMaxWholeText) return text;
   return fmt::format("{}... ({} characters, hash {:016x})", text.substr(0, kMaxWholeText),
-                     text.size(), fnv_hash(text));
+                     text.size(), hash_text(text));
 }
 
 std::string encode_settings(const Member& member) {
@@ -102,7 +125,7 @@ std::string encode_settings(const Member& member) {
   return message.header;
 }
 
-Member member_of(const Peer& peer, const Member& self) {
+Member member_of(const Peer& peer, const Member& self, std::string_view component) {
   Member member{.peer = peer};
   member.peer.settings.clear();
   const Message message{peer.settings};
@@ -110,50 +133,22 @@ Member member_of(const Peer& peer, const Member& self) {
   const uint64_t protocol = reader.number();
   if (protocol != kProtocol) {
     member.process = peer.address;
-    throw Error(differ_in_build(
-        self, member,
-        fmt::format(", whose workers join by protocols {} and {}", kProtocol, protocol)));
+    const std::string detail =
+        fmt::format(", whose workers join by protocols {} and {}", kProtocol, protocol);
+    throw Error(differ(component, self, member, builds(self, member, detail)));
   }
   Member::list_settings(reader, member);
   reader.expect_end();
   if (member.generation == std::numeric_limits<uint64_t>::max()) {
-    raise(Code::DataLoss, "[MultiWorkerMirroredStrategy] {} comes from an impossible generation",
-          peer.name);
+    raise(Code::DataLoss, "[{}] {} comes from an impossible generation", component, peer.name);
   }
   return member;
 }
 
-Status compare(const Member& one, const Member& other) {
-  if (one.id > other.id) return compare(other, one);  // the same words, whichever compares
-  if (one.peer.build != other.peer.build) return differ_in_build(one, other);
-  if (one.workers != other.workers || one.cluster != other.cluster) {
-    return differ(one, other,
-                  fmt::format("one knows {} workers, {}, the other {} workers, {}; start all with "
-                              "the same cluster",
-                              one.workers, one.cluster, other.workers, other.cluster));
-  }
-  if (one.id == other.id && one.peer.incarnation != other.peer.incarnation) {
-    return differ(one, other,
-                  fmt::format("both are worker {}; give each process an index of its own", one.id));
-  }
-  if (one.replicas != other.replicas) {
-    return differ(one, other,
-                  fmt::format("one has {} replicas, the other {}; give all workers the same number "
-                              "of devices",
-                              one.replicas, other.replicas));
-  }
-  if (one.engine != other.engine) {
-    return differ(one, other,
-                  fmt::format("one wants the engine '{}' for collectives, the other '{}'; choose "
-                              "one for all",
-                              one.engine, other.engine));
-  }
-  if (one.settings != other.settings) {
-    return differ(one, other,
-                  fmt::format("one was made with {}, the other with {}; give all the same options",
-                              one.settings, other.settings));
-  }
-  return {};
+Status compare(const Member& one, const Member& other, std::string_view component) {
+  if (one.id > other.id) return compare(other, one, component);
+  const std::string how = difference(one, other);
+  return how.empty() ? Status{} : differ(component, one, other, how);
 }
 
 }  // namespace cohort::internal

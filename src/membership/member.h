@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/cluster.h"
@@ -27,9 +28,13 @@ struct WorkerList {
   const Worker& own() const { return workers[static_cast<size_t>(self)]; }
 };
 
+// What texts for the user begin with, unless the component on top has set its own name.
+inline constexpr char kMembership[] = "Membership";
+
 // The workers that train with the given task of the cluster. Throws InvalidArgument as
 // validate_task() does, for a ps, and if two workers have one address.
-WorkerList list_workers(const ClusterSpec& cluster, const std::string& task_type, int task_id);
+WorkerList list_workers(const ClusterSpec& cluster, const std::string& task_type, int task_id,
+                        std::string_view component = kMembership);
 
 // What a worker says about itself in the handshake of its connections. Members of one group agree
 // on everything that compare() compares.
@@ -70,9 +75,9 @@ std::string encode_settings(const Member& member);
 // The member that a handshake describes. Throws FailedPrecondition if the settings come from
 // another build of the library, and names both tasks, builds and protocols; DataLoss if they are
 // damaged.
-Member member_of(const Peer& peer, const Member& self);
+Member member_of(const Peer& peer, const Member& self, std::string_view component = kMembership);
 
 // OK if both can be in one group, else FailedPrecondition that names both and the difference.
-Status compare(const Member& one, const Member& other);
+Status compare(const Member& one, const Member& other, std::string_view component = kMembership);
 
 }  // namespace cohort::internal

@@ -88,7 +88,8 @@ void Membership::listen(const Member& self) {
     bootstrap_ = std::make_unique<Bootstrap>(
         Bootstrap::Options{.workers = workers_,
                            .self = member,
-                           .timeout = std::chrono::duration_cast<milliseconds>(options_.timeout)});
+                           .timeout = std::chrono::duration_cast<milliseconds>(options_.timeout),
+                           .component = options_.component});
   };
   make_bootstrap(self);
   EndpointOptions options{
@@ -110,10 +111,10 @@ void Membership::listen(const Member& self) {
   endpoint_ = make_endpoint(options);
   const Status why{
       .code = failure.code,
-      .message = fmt::format("[MultiWorkerMirroredStrategy] worker {}, {} ({}), cannot listen at "
+      .message = fmt::format("[{}] worker {}, {} ({}), cannot listen at "
                              "{}; if another process is worker {} too, give each its own index",
-                             workers_.self, self.peer.name, self.process, self.peer.address,
-                             workers_.self),
+                             options_.component, workers_.self, self.peer.name, self.process,
+                             self.peer.address, workers_.self),
       .origin = self.peer.name,
       .cause = std::make_shared<const Status>(failure)};
   handle([&](Bootstrap& bootstrap) { return bootstrap.fail(now(), why); });
@@ -324,12 +325,12 @@ void Membership::report_wait() {
     for (const int id : missing) names.push_back(workers_.workers[static_cast<size_t>(id)].name);
     // A leader that is there may itself wait for another worker.
     const WaitKind kind = workers_.self == 0 ? WaitKind::Tensor : WaitKind::Answer;
-    note_ = WaitNote(kind, "the beginning of MultiWorkerMirroredStrategy", names, began_);
+    note_ = WaitNote(kind, "the beginning of " + options_.component, names, began_);
     noted_ = missing;
   }
   if (time < next_report_) return;
   next_report_ = time + (next_report_ - began_);
-  log_warning("[MultiWorkerMirroredStrategy] {} has waited {:.0f} s for {}", workers_.own().name,
+  log_warning("[{}] {} has waited {:.0f} s for {}", options_.component, workers_.own().name,
               std::chrono::duration<double>(time - began_).count(), text);
 }
 

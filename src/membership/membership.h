@@ -27,9 +27,10 @@ class Membership {
     Credentials credentials = {};
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);
     size_t replicas = 1;
-    std::string settings = {};  // other options that all workers must have alike
-    std::string engine = {};    // of the collectives; empty: messages
-    uint64_t generation = 0;    // the group that this worker was in before; 0: none
+    std::string settings = {};            // other options that all workers must have alike
+    std::string engine = {};              // of the collectives; empty: messages
+    uint64_t generation = 0;              // the group that this worker was in before; 0: none
+    std::string component = kMembership;  // what texts for the user begin with
   };
   // Waits for the other workers. Throws DeadlineExceeded with the names of the workers that are
   // missing, FailedPrecondition if a worker does not fit, and what prevents listening; the other

@@ -1,12 +1,16 @@
 #include "membership/membership.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <future>
 
+#include "rpc/dialer.h"
+#include "rpc/listener.h"
 #include "rpc/make_endpoint.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
+#include "topology/address.h"
 
 // Workers that no release of ours would be: the tests invent their handshakes.
 
@@ -34,7 +38,7 @@ struct Outcome {
 
 // The connections of a process, which waits on them for a problem. The leader may find the process,
 // or the process the leader.
-class Listener {
+class ProblemListener {
  public:
   void start(const std::shared_ptr<Connection>& connection) {
     {
@@ -71,7 +75,7 @@ Outcome connect_to_leader(Peer self) {
   });
   self.name = workers.workers[1].name;
   self.address = workers.workers[1].address;
-  Listener listener;
+  ProblemListener listener;
   const auto endpoint =
       make_endpoint({.self = self}, [&](const auto& connection) { listener.start(connection); });
   (void)capture_status([&] {
@@ -112,6 +116,30 @@ TEST(Membership, NamesAWorkerWhoseHandshakeHasAnotherProtocol) {
   expect_named(
       connect_to_leader({.incarnation = 7, .build = "0.0.0", .settings = "\x4dwhatever follows"}),
       {"different builds of the library", "0.0.0", COHORT_VERSION, "task:0", "task:1"});
+}
+
+// Each side's endpoint refuses the other side's, before a Membership sees it.
+TEST(Membership, NamesAWorkerWhoseConnectionsHaveAnotherVersionOnBoth) {
+  const WorkerList workers = two_workers(0);
+  const WorkerList::Worker& second = workers.workers[1];
+  const Handshake self{
+      .protocol = kProtocolVersion + 1,
+      .peer = {.name = second.name, .incarnation = 7, .address = second.address, .build = "0.0.0"}};
+  auto leading = std::async(std::launch::async, [&] {
+    return capture_status([&] { Membership(workers, {.timeout = std::chrono::hours(1)}); });
+  });
+  Listener listener({.host = "127.0.0.1", .port = parse_address(second.address).port});
+  Dialer dialer(listener.queue_thread(), self, {});
+  Outcome outcome;
+  outcome.visitor = capture_status(
+      [&] { (void)dialer.dial(workers.workers[0].address, steady_clock::now() + seconds(10)); });
+  // Until now the leader could not connect to the other worker, which is what tells it.
+  EXPECT_EQ(leading.wait_for(seconds(0)), std::future_status::timeout);
+  listener.start(self, {.accept = [](const auto&) { ADD_FAILURE() << "it was accepted"; }});
+  outcome.leader = leading.get();
+  expect_named(outcome, {fmt::format("version {}", kProtocolVersion),
+                         fmt::format("version {}", kProtocolVersion + 1), "0.0.0", COHORT_VERSION,
+                         "task:0", "task:1", "run the same release"});
 }
 
 // Workers as threads, of which one gives up and is started again before the other one comes.

@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/mpi.h"
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "membership/member_connections.h"
 #include "mpi/mpi_engine.h"
 #include "mpi/mpi_world.h"

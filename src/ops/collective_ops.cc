@@ -127,7 +127,7 @@ std::vector<Tensor> call_replicas(const OpDef& op, Attrs attrs, std::span<const 
   }
   std::vector<Tensor> outputs;
   {
-    const RecordingPause unheard;
+    const RecordingPause not_recorded;
     outputs = meet(*port);
   }
   record(op, std::move(attrs), options, values, outputs);

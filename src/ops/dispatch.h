@@ -85,7 +85,7 @@ class PlainDispatch {
   PlainDispatch& operator=(const PlainDispatch&) = delete;
 
  private:
-  const RecordingPause unheard_;
+  const RecordingPause not_recorded_;
   GraphBuilder* const builder_;
 };
 

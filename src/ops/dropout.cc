@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/hash.h"
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/random.h"
@@ -29,21 +30,14 @@ Specs infer_mask(const OpInputs& inputs) {
   return infer_same(inputs);
 }
 
-// A number that looks random for each input: the finaliser of the SplitMix64 generator.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 // Element i depends on (key, i) alone, so that threads do not matter and a replay gives the same.
 template <typename T>
 void fill_mask(T* mask, int64_t count, const int64_t* key, double rate) {
-  const uint64_t start = mixed(static_cast<uint64_t>(key[0])) + static_cast<uint64_t>(key[1]);
+  const uint64_t start = mix64(static_cast<uint64_t>(key[0])) + static_cast<uint64_t>(key[1]);
   const auto dropped = static_cast<uint32_t>(rate * 4294967296.0);
   const T kept = static_cast<T>(1 / (1 - rate));
   for (int64_t i = 0; i < count; i += 2) {
-    const uint64_t bits = mixed(start + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u);
+    const uint64_t bits = mix64(start + static_cast<uint64_t>(i) * kSplitMixStep);
     mask[i] = static_cast<uint32_t>(bits) < dropped ? T(0) : kept;
     if (i + 1 < count) mask[i + 1] = static_cast<uint32_t>(bits >> 32) < dropped ? T(0) : kept;
   }

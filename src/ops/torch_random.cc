@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -160,8 +161,8 @@ void restore_torch_random(const std::string& state) {
 }
 
 TorchRandomScope::TorchRandomScope(uint64_t seed) {
-  static std::once_flag registered;
-  std::call_once(registered, register_kernels);
+  static OnceFlag registered;
+  registered.call(register_kernels);
   own_ = std::make_unique<TorchGenerator>(seed);
   innermost = own_.get();
 }

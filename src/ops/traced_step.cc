@@ -73,7 +73,7 @@ bool is_of_this_graph(const Tensor& node) {
 }
 
 Tensor part(const std::string& device, const char* name, const std::vector<Tensor>& inputs) {
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const DeviceScope unplaced(nullptr);
   const DeviceScope there(device);
   return apply(kTimelinePart, inputs, {{"part", std::string(name)}}, {});

@@ -25,31 +25,31 @@ void take_over([[maybe_unused]] void* tag) {
 
 using std::chrono::steady_clock;
 
-// How long the thread of the pump stays away from the queue after a guest's last call. Messages for
+// How long the background thread stays away from the queue after a waiter's last call. Messages for
 // which no thread waits may be that late.
-constexpr std::chrono::milliseconds kGuestReturns{1};
+constexpr std::chrono::milliseconds kWaiterReturns{1};
 
 }  // namespace
 
-Pump::Pump(std::unique_ptr<grpc::CompletionQueue> queue)
+CompletionQueueThread::CompletionQueueThread(std::unique_ptr<grpc::CompletionQueue> queue)
     : queue_(std::move(queue)),
       thread_("rpc", [this](const std::stop_token&) { run_background(); }) {}
 
-Pump::~Pump() { stop(); }
+CompletionQueueThread::~CompletionQueueThread() { stop(); }
 
-void* Pump::tag(Done done) {
+void* CompletionQueueThread::tag(Done done) {
   void* const tag = new Done(std::move(done));
   hand_over(tag);
   return tag;
 }
 
-void Pump::note_handled() {
+void CompletionQueueThread::note_handled() {
   const std::lock_guard lock(mutex_);
   ++handled_;
-  if (guests_ > 0) changed_.notify_all();
+  if (waiters_ > 0) changed_.notify_all();
 }
 
-Pump::Event Pump::handle_next(Deadline deadline) {
+CompletionQueueThread::Event CompletionQueueThread::handle_next(Deadline deadline) {
   void* tag = nullptr;
   bool ok = false;
   const Event event = queue_->AsyncNext(&tag, &ok, to_grpc_time(deadline));
@@ -61,7 +61,8 @@ Pump::Event Pump::handle_next(Deadline deadline) {
 }
 
 // Called and left with the lock, while no other thread polls.
-void Pump::poll_here(Lock& lock, const std::function<bool()>& done, Deadline deadline) {
+void CompletionQueueThread::poll_here(Lock& lock, const std::function<bool()>& done,
+                                      Deadline deadline) {
   poller_ = std::this_thread::get_id();
   lock.unlock();
   Event event = Event::GOT_EVENT;
@@ -76,10 +77,10 @@ void Pump::poll_here(Lock& lock, const std::function<bool()>& done, Deadline dea
     ended_ = true;
     background_.notify_all();
   }
-  if (guests_ > 0) changed_.notify_all();
+  if (waiters_ > 0) changed_.notify_all();
 }
 
-bool Pump::poll_until(const std::function<bool()>& done, Deadline deadline) {
+bool CompletionQueueThread::poll_until(const std::function<bool()>& done, Deadline deadline) {
   if (done()) return true;
   if (is_polling_here()) {  // inside a `done` function
     while (!done()) {
@@ -89,7 +90,7 @@ bool Pump::poll_until(const std::function<bool()>& done, Deadline deadline) {
     return true;
   }
   Lock lock(mutex_);
-  if (guests_++ == 0) first_guest_came_ = steady_clock::now();
+  if (waiters_++ == 0) first_waiter_came_ = steady_clock::now();
   for (;;) {
     const uint64_t seen = handled_;
     lock.unlock();
@@ -105,27 +106,27 @@ bool Pump::poll_until(const std::function<bool()>& done, Deadline deadline) {
       });
     }
   }
-  last_guest_left_ = steady_clock::now();
-  const bool stayed_long = last_guest_left_ - first_guest_came_ >= kGuestReturns;
-  if (--guests_ == 0 && (stayed_long || wanted_)) background_.notify_all();
+  last_waiter_left_ = steady_clock::now();
+  const bool stayed_long = last_waiter_left_ - first_waiter_came_ >= kWaiterReturns;
+  if (--waiters_ == 0 && (stayed_long || wanted_)) background_.notify_all();
   lock.unlock();
   return done();
 }
 
-void Pump::wake() {
+void CompletionQueueThread::wake() {
   note_handled();
   // The polling thread sleeps in gRPC, and wakes when an operation ends.
   if (poller_.load() != std::thread::id()) post([](bool) {});
 }
 
-void Pump::keep_polled() {
+void CompletionQueueThread::keep_polled() {
   const std::lock_guard lock(mutex_);
-  if (guests_ > 0 || poller_.load() != std::thread::id()) return;
+  if (waiters_ > 0 || poller_.load() != std::thread::id()) return;
   wanted_ = true;
   background_.notify_all();
 }
 
-bool Pump::post(Done done) {
+bool CompletionQueueThread::post(Done done) {
   if (!attach()) return false;
   auto alarm = std::make_shared<grpc::Alarm>();
   alarm->Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC),
@@ -137,54 +138,54 @@ bool Pump::post(Done done) {
   return true;
 }
 
-// With the lock: until no other thread polls and no guest is about to come back.
-void Pump::wait_for_turn(Lock& lock) {
+// With the lock: until no other thread polls and no waiter is about to come back.
+void CompletionQueueThread::wait_for_turn(Lock& lock) {
   for (;;) {
     const auto now = steady_clock::now();
     if (ended_) return;
-    const bool is_free = poller_.load() == std::thread::id() && guests_ == 0;
-    if (is_free && (wanted_ || stopping_ || now >= last_guest_left_ + kGuestReturns)) return;
-    // A guest that stays longer than this wakes the thread when it leaves.
-    const bool guest_stays = guests_ > 0 && now - first_guest_came_ >= kGuestReturns;
-    if (guest_stays) {
+    const bool is_free = poller_.load() == std::thread::id() && waiters_ == 0;
+    if (is_free && (wanted_ || stopping_ || now >= last_waiter_left_ + kWaiterReturns)) return;
+    // A waiter that stays longer than this wakes the thread when it leaves.
+    const bool waiter_stays = waiters_ > 0 && now - first_waiter_came_ >= kWaiterReturns;
+    if (waiter_stays) {
       background_.wait(lock);
     } else {
-      background_.wait_for(lock, kGuestReturns);
+      background_.wait_for(lock, kWaiterReturns);
     }
   }
 }
 
-void Pump::run_background() {
+void CompletionQueueThread::run_background() {
   Lock lock(mutex_);
   while (!ended_) {
     wait_for_turn(lock);
     if (ended_) return;
     wanted_ = false;
-    // A guest that came meanwhile takes over after the operation for which it waits, so that no
+    // A waiter that came meanwhile takes over after the operation for which it waits, so that no
     // thread is woken twice.
     poll_here(
         lock,
         [this] {
           const std::lock_guard inner(mutex_);
-          return guests_ > 0;
+          return waiters_ > 0;
         },
         Deadline::max());
   }
 }
 
-bool Pump::attach() {
+bool CompletionQueueThread::attach() {
   const std::lock_guard lock(mutex_);
   if (stopping_ && attached_ == 0) return false;
   ++attached_;
   return true;
 }
 
-void Pump::detach() {
+void CompletionQueueThread::detach() {
   const std::lock_guard lock(mutex_);
   if (--attached_ == 0) detached_.notify_all();
 }
 
-void Pump::stop() {
+void CompletionQueueThread::stop() {
   {
     Lock lock(mutex_);
     if (stopping_) return;
@@ -197,8 +198,8 @@ void Pump::stop() {
   thread_.join();
 }
 
-PumpHold::PumpHold(Pump& pump) : pump_(pump) {
-  if (!pump.attach()) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
+QueueHold::QueueHold(CompletionQueueThread& queue_thread) : queue_thread_(queue_thread) {
+  if (!queue_thread.attach()) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
 }
 
 }  // namespace cohort::internal

@@ -19,17 +19,17 @@ namespace cohort::internal {
 // reads sockets on the threads that wait at its queues, and passes what it read from thread to
 // thread when several wait. With a single thread a message wakes a single thread.
 //
-// Usually a thread of the pump waits at the queue. A thread that waits for an answer (a guest)
-// takes its place in poll_until. The pump's thread stays away for a moment after the guest has
-// left, because a guest often comes back at once. Thread-safe.
-class Pump {
+// Usually the background thread of this object waits at the queue. A thread that waits for an
+// answer (a waiter) takes its place in poll_until. The background thread stays away for a moment
+// after the waiter has left, because a waiter often comes back at once. Thread-safe.
+class CompletionQueueThread {
  public:
   using Done = std::function<void(bool ok)>;
 
-  explicit Pump(std::unique_ptr<grpc::CompletionQueue> queue);
-  Pump(const Pump&) = delete;
-  Pump& operator=(const Pump&) = delete;
-  ~Pump();  // stops
+  explicit CompletionQueueThread(std::unique_ptr<grpc::CompletionQueue> queue);
+  CompletionQueueThread(const CompletionQueueThread&) = delete;
+  CompletionQueueThread& operator=(const CompletionQueueThread&) = delete;
+  ~CompletionQueueThread();  // stops
 
   grpc::CompletionQueue* queue() const { return queue_.get(); }
   // The tag of an operation that will end at the queue: `done` runs then, once, on the thread that
@@ -72,14 +72,14 @@ class Pump {
   std::atomic<std::thread::id> poller_{};  // the thread that waits at the queue, if any
 
   std::mutex mutex_;
-  std::condition_variable changed_;     // for guests
-  std::condition_variable background_;  // for the thread of the pump
+  std::condition_variable changed_;     // for waiters
+  std::condition_variable background_;  // for the background thread
   std::condition_variable detached_;
   // Guarded by mutex_:
-  int guests_ = 0;               // threads inside poll_until
-  Deadline first_guest_came_{};  // of the present guests
-  Deadline last_guest_left_{};
-  bool wanted_ = false;  // the thread of the pump is to wait at the queue now
+  int waiters_ = 0;               // threads inside poll_until
+  Deadline first_waiter_came_{};  // of the present waiters
+  Deadline last_waiter_left_{};
+  bool wanted_ = false;  // the background thread is to wait at the queue now
   uint64_t handled_ = 0;
   int attached_ = 0;
   bool stopping_ = false;
@@ -88,17 +88,17 @@ class Pump {
   Thread thread_;
 };
 
-// Keeps a pump going for a while.
-class PumpHold {
+// Keeps a queue and its thread going while the hold lives.
+class QueueHold {
  public:
-  // Throws Cancelled after Pump::stop().
-  explicit PumpHold(Pump& pump);
-  PumpHold(const PumpHold&) = delete;
-  PumpHold& operator=(const PumpHold&) = delete;
-  ~PumpHold() { pump_.detach(); }
+  // Throws Cancelled after CompletionQueueThread::stop().
+  explicit QueueHold(CompletionQueueThread& queue_thread);
+  QueueHold(const QueueHold&) = delete;
+  QueueHold& operator=(const QueueHold&) = delete;
+  ~QueueHold() { queue_thread_.detach(); }
 
  private:
-  Pump& pump_;
+  CompletionQueueThread& queue_thread_;
 };
 
 }  // namespace cohort::internal

@@ -7,13 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "rpc/certificates.h"
 
 namespace cohort {
@@ -29,14 +28,14 @@ std::optional<std::string> text_of(const fs::path& path) {
   std::error_code problem;
   const uintmax_t size = fs::file_size(path, problem);
   if (problem == std::errc::no_such_file_or_directory) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  if (problem || !file)
-    raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
+  std::optional<std::string> text;
+  if (!problem) text = internal::read_file(path, kMaxFileBytes);
+  if (!text) raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
   if (size > kMaxFileBytes) {
     raise(Code::InvalidArgument, "[Credentials] '{}' has {} bytes, more than any certificate",
           path.string(), size);
   }
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  return text;
 }
 
 std::string without_line_end(std::string text) {

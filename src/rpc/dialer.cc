@@ -28,18 +28,18 @@ struct Operation {
 
 bool Dialer::run(ClientCall& call, const std::function<void(void* tag)>& begin, Deadline deadline) {
   const auto operation = std::make_shared<Operation>();
-  pump_->attach();
-  begin(Pump::tag([operation, pump = pump_](bool ok) {
+  queue_thread_->attach();
+  begin(CompletionQueueThread::tag([operation, queue_thread = queue_thread_](bool ok) {
     operation->ok = ok;
     operation->ended = true;
-    pump->detach();
+    queue_thread->detach();
   }));
   const auto ended = [&] { return operation->ended.load(); };
   const auto ended_or_stopped = [&] { return ended() || stopping_.load(); };
-  pump_->poll_until(ended_or_stopped, deadline);
+  queue_thread_->poll_until(ended_or_stopped, deadline);
   if (!ended()) {
     call.cancel();
-    pump_->poll_until(ended, Deadline::max());
+    queue_thread_->poll_until(ended, Deadline::max());
   }
   return operation->ok;
 }
@@ -57,7 +57,8 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
   call->context().AddMetadata(kHandshakeKey, handshake);
   if (!credentials_.token.empty()) call->context().AddMetadata(kTokenKey, credentials_.token);
   const bool started = run(
-      *call, [&](void* tag) { call->start(pump_->queue(), kConnectMethod, tag); }, deadline);
+      *call, [&](void* tag) { call->start(queue_thread_->queue(), kConnectMethod, tag); },
+      deadline);
   const bool answered = started && run(
                                        *call, [&](void* tag) { call->read_answer(tag); }, deadline);
   if (answered) {
@@ -124,7 +125,8 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uin
       log_warning("[Connect] still trying to reach {}: {}", address,
                   last_reason.value_or(failure.status).message);
     }
-    pump_->poll_until([this] { return stopping_.load(); }, steady_clock::now() + next_pause);
+    queue_thread_->poll_until([this] { return stopping_.load(); },
+                              steady_clock::now() + next_pause);
     next_pause = std::min(next_pause * 2, kLongestPause);
   }
 }
@@ -144,7 +146,7 @@ void Dialer::leave(const Answered& answered) {
 
 void Dialer::stop() {
   stopping_ = true;
-  pump_->wake();
+  queue_thread_->wake();
 }
 
 }  // namespace cohort::internal

@@ -14,8 +14,11 @@ namespace cohort::internal {
 // Calls an address until a task answers there.
 class Dialer {
  public:
-  Dialer(std::shared_ptr<Pump> pump, Handshake self, Credentials credentials)
-      : pump_(std::move(pump)), self_(std::move(self)), credentials_(std::move(credentials)) {}
+  Dialer(std::shared_ptr<CompletionQueueThread> queue_thread, Handshake self,
+         Credentials credentials)
+      : queue_thread_(std::move(queue_thread)),
+        self_(std::move(self)),
+        credentials_(std::move(credentials)) {}
 
   // A call whose handshake was answered, and fits this endpoint's.
   struct Answered {
@@ -44,7 +47,7 @@ class Dialer {
   grpc::Status finish(ClientCall& call);
   void check_stopped() const;
 
-  const std::shared_ptr<Pump> pump_;
+  const std::shared_ptr<CompletionQueueThread> queue_thread_;
   const Handshake self_;
   const Credentials credentials_;
   std::atomic<bool> stopping_ = false;

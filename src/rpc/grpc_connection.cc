@@ -16,13 +16,13 @@ constexpr std::chrono::seconds kClosingTime{2};
 
 }  // namespace
 
-GrpcStream::GrpcStream(std::shared_ptr<Pump> pump, std::shared_ptr<StreamCall> call, Peer self,
-                       Peer peer)
-    : pump_(std::move(pump)),
+GrpcStream::GrpcStream(std::shared_ptr<CompletionQueueThread> queue_thread,
+                       std::shared_ptr<StreamCall> call, Peer self, Peer peer)
+    : queue_thread_(std::move(queue_thread)),
       self_(std::move(self)),
       peer_(std::move(peer)),
       call_(std::move(call)) {
-  pump_->attach();
+  queue_thread_->attach();
 }
 
 GrpcStream::~GrpcStream() = default;
@@ -43,7 +43,7 @@ void GrpcStream::announce() {
   const auto listener = listener_;
   if (!news_ || !listener) return;
   lock.unlock();
-  if (!pump_->post([listener](bool) { (*listener)(); })) (*listener)();
+  if (!queue_thread_->post([listener](bool) { (*listener)(); })) (*listener)();
 }
 
 // After the end everything is read and forgotten, because only reading notices the end of the call.
@@ -55,8 +55,8 @@ bool GrpcStream::wants_more() const {
 void GrpcStream::read_next(Lock&) {
   if (reading_ || read_all_ || finishing_ || !wants_more()) return;
   reading_ = true;
-  call_->read(&read_buffer_,
-              Pump::tag([self = shared_from_this()](bool ok) { self->on_read(ok); }));
+  call_->read(&read_buffer_, CompletionQueueThread::tag(
+                                 [self = shared_from_this()](bool ok) { self->on_read(ok); }));
 }
 
 void GrpcStream::on_read(bool ok) {
@@ -130,20 +130,20 @@ std::optional<Status> GrpcStream::ended() {
 }
 
 void GrpcStream::wait(Reader, Deadline deadline) {
-  pump_->poll_until([this] { return news_.load() || woken_.load(); }, deadline);
+  queue_thread_->poll_until([this] { return news_.load() || woken_.load(); }, deadline);
   woken_ = false;
 }
 
 void GrpcStream::wake(Reader) {
   woken_ = true;
-  pump_->wake();
+  queue_thread_->wake();
 }
 
 void GrpcStream::attend(bool in_foreground) {
   Lock lock(mutex_);
   attended_ = in_foreground;
   if (in_foreground || !news_ || !listener_) return;
-  pump_->post([listener = listener_](bool) { (*listener)(); });
+  queue_thread_->post([listener = listener_](bool) { (*listener)(); });
 }
 
 void GrpcStream::notify_listener(Lock& lock) {
@@ -151,11 +151,11 @@ void GrpcStream::notify_listener(Lock& lock) {
   const bool attended = attended_;
   if (!attended && !listener) return;
   lock.unlock();
-  if (!pump_->is_polling_here()) {
+  if (!queue_thread_->is_polling_here()) {
     if (attended) {
-      pump_->wake();
+      queue_thread_->wake();
     } else {
-      pump_->post([listener](bool) { (*listener)(); });
+      queue_thread_->post([listener](bool) { (*listener)(); });
     }
   } else if (!attended) {
     (*listener)();
@@ -175,14 +175,14 @@ void GrpcStream::send(Message message, WhenFull when_full) {
   Lock lock(mutex_);
   const auto may_go = [&] { return end_ || has_room(bytes); };
   if (when_full == WhenFull::Wait && !may_go()) {
-    pump_->keep_polled();
+    queue_thread_->keep_polled();
     room_.wait(lock, may_go);
   }
   if (end_) throw_if_error(*end_);
   outgoing_.push_back({std::move(cutter), bytes});
   outgoing_bytes_ += bytes;
   write_next(lock);
-  if (!outgoing_.empty()) pump_->keep_polled();
+  if (!outgoing_.empty()) queue_thread_->keep_polled();
 }
 
 // Releases the lock while gRPC writes to the socket; `writing_` keeps other threads away.
@@ -205,9 +205,9 @@ void GrpcStream::write_next(Lock& lock) {
   writing_ = true;
   const std::shared_ptr<StreamCall> call = call_;  // the call may be over before write() returns
   lock.unlock();
-  call->write(to_byte_buffer(chunk), Pump::tag([self = shared_from_this(), bytes](bool ok) {
-                self->on_written(ok, bytes);
-              }));
+  call->write(to_byte_buffer(chunk),
+              CompletionQueueThread::tag(
+                  [self = shared_from_this(), bytes](bool ok) { self->on_written(ok, bytes); }));
   lock.lock();
 }
 
@@ -241,18 +241,19 @@ void GrpcStream::send_end(Lock& lock, const Status& why) {
   last_chunk_ = close_chunk(why, self_.name);
   limit_closing_time(lock);
   write_next(lock);
-  pump_->keep_polled();
+  queue_thread_->keep_polled();
 }
 
 void GrpcStream::limit_closing_time(Lock&) {
-  pump_->attach();
+  queue_thread_->attach();
   progress_at_limit_ = progress_;
   closing_limit_ = std::make_shared<grpc::Alarm>();
-  closing_limit_->Set(pump_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kClosingTime),
-                      Pump::tag([self = shared_from_this(), alarm = closing_limit_](bool elapsed) {
-                        if (elapsed) self->on_closing_limit();
-                        self->pump_->detach();
-                      }));
+  closing_limit_->Set(
+      queue_thread_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kClosingTime),
+      CompletionQueueThread::tag([self = shared_from_this(), alarm = closing_limit_](bool elapsed) {
+        if (elapsed) self->on_closing_limit();
+        self->queue_thread_->detach();
+      }));
 }
 
 void GrpcStream::on_closing_limit() {
@@ -278,7 +279,8 @@ void GrpcStream::finish_if_due(Lock&) {
   const bool due = read_all_ || (sent_all_ && call_ && call_->finishes_alone());
   if (!due || finishing_ || writing_) return;
   finishing_ = true;
-  call_->finish(Pump::tag([self = shared_from_this()](bool) { self->on_finished(); }));
+  call_->finish(
+      CompletionQueueThread::tag([self = shared_from_this()](bool) { self->on_finished(); }));
 }
 
 void GrpcStream::on_finished() {
@@ -293,7 +295,7 @@ void GrpcStream::release_if_over(Lock& lock) {
   const std::shared_ptr<StreamCall> call = std::move(call_);
   if (closing_limit_) closing_limit_->Cancel();
   lock.unlock();
-  pump_->detach();
+  queue_thread_->detach();
 }
 
 GrpcConnection::GrpcConnection(std::shared_ptr<GrpcStream> stream)
@@ -313,7 +315,7 @@ void GrpcConnection::start(Events events) {
 
 void GrpcConnection::send(Message message) {
   // The thread that polls must not wait: no other thread reads meanwhile.
-  const bool polls = stream_->pump().is_polling_here();
+  const bool polls = stream_->queue_thread().is_polling_here();
   write(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
 }
 

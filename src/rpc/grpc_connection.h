@@ -15,12 +15,13 @@ namespace cohort::internal {
 // the call is over. Thread-safe.
 class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream> {
  public:
-  GrpcStream(std::shared_ptr<Pump> pump, std::shared_ptr<StreamCall> call, Peer self, Peer peer);
+  GrpcStream(std::shared_ptr<CompletionQueueThread> queue_thread, std::shared_ptr<StreamCall> call,
+             Peer self, Peer peer);
   ~GrpcStream() override;
 
   // Begins to read.
   void open();
-  // `listener` runs on the pump when a message or the end arrives and no thread attends.
+  // `listener` runs on the queue thread when a message or the end arrives and no thread attends.
   void set_listener(std::function<void()> listener);
   // Calls the listener for what has arrived before.
   void announce();
@@ -29,7 +30,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void close(const Status& why);
 
   const Peer& peer() const { return peer_; }
-  Pump& pump() const { return *pump_; }
+  CompletionQueueThread& queue_thread() const { return *queue_thread_; }
 
   std::optional<Message> take() override;
   std::optional<Status> ended() override;
@@ -61,7 +62,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   bool has_room(size_t bytes) const;
   bool wants_more() const;
 
-  const std::shared_ptr<Pump> pump_;
+  const std::shared_ptr<CompletionQueueThread> queue_thread_;
   const Peer self_;
   const Peer peer_;
   std::atomic<bool> news_ = false;  // take() or ended() has something
@@ -92,7 +93,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   bool finished_ = false;
 };
 
-// A connection by gRPC. Its events run on the thread that waits at the pump, or on a thread that
+// A connection by gRPC. Its events run on the thread that waits at the queue, or on a thread that
 // waits for an answer.
 class GrpcConnection : public Connection {
  public:

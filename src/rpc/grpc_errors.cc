@@ -1,7 +1,6 @@
 #include "rpc/grpc_errors.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -77,7 +76,7 @@ constexpr Symptom kSymptoms[] = {
 bool has_free_descriptors(size_t count) {
   std::vector<FileDescriptor> some;
   while (some.size() < count) {
-    some.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    some.push_back(make_event());
     if (!some.back()) return errno != EMFILE && errno != ENFILE;
   }
   return true;

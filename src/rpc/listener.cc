@@ -31,16 +31,16 @@ constexpr std::chrono::seconds kTimeToDecide{15};
 // takes up the answer's offer of shared memory, and the call ends.
 class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
  public:
-  IncomingCall(std::shared_ptr<Pump> pump, std::shared_ptr<ServerCall> call, Peer self, Peer peer,
-               Endpoint::Accept accept)
-      : pump_(std::move(pump)),
+  IncomingCall(std::shared_ptr<CompletionQueueThread> queue_thread,
+               std::shared_ptr<ServerCall> call, Peer self, Peer peer, Endpoint::Accept accept)
+      : queue_thread_(std::move(queue_thread)),
         call_(std::move(call)),
         self_(std::move(self)),
         peer_(std::move(peer)),
         accept_(std::move(accept)) {
-    pump_->attach();
+    queue_thread_->attach();
   }
-  ~IncomingCall() { pump_->detach(); }
+  ~IncomingCall() { queue_thread_->detach(); }
 
   void answer(const std::string& handshake);
 
@@ -48,14 +48,14 @@ class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
   void on_first_chunk(bool ok);
   void become_connection();
 
-  const std::shared_ptr<Pump> pump_;
+  const std::shared_ptr<CompletionQueueThread> queue_thread_;
   const std::shared_ptr<ServerCall> call_;
   const Peer self_;
   const Peer peer_;
   const Endpoint::Accept accept_;
   grpc::ByteBuffer first_chunk_;
   grpc::Alarm time_limit_;
-  // Both belong to the thread that polls the pump.
+  // Both belong to the thread that polls the queue.
   bool answered_ = false;
   bool heard_ = false;
 };
@@ -63,15 +63,18 @@ class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
 void IncomingCall::answer(const std::string& handshake) {
   call_->context().AddInitialMetadata(kHandshakeKey, handshake);
   // The first chunk may arrive before the answer is known to be sent; the call needs both.
-  call_->stream().SendInitialMetadata(Pump::tag([self = shared_from_this()](bool ok) {
-    self->answered_ = true;
-    if (self->heard_) self->become_connection();
-    if (!ok) self->call_->cancel();
+  call_->stream().SendInitialMetadata(
+      CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
+        self->answered_ = true;
+        if (self->heard_) self->become_connection();
+        if (!ok) self->call_->cancel();
+      }));
+  call_->read(&first_chunk_, CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
+    self->on_first_chunk(ok);
   }));
-  call_->read(&first_chunk_,
-              Pump::tag([self = shared_from_this()](bool ok) { self->on_first_chunk(ok); }));
-  time_limit_.Set(pump_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kTimeToDecide),
-                  Pump::tag([self = shared_from_this()](bool elapsed) {
+  time_limit_.Set(queue_thread_->queue(),
+                  to_grpc_time(std::chrono::steady_clock::now() + kTimeToDecide),
+                  CompletionQueueThread::tag([self = shared_from_this()](bool elapsed) {
                     if (elapsed) self->call_->cancel();
                   }));
 }
@@ -79,14 +82,14 @@ void IncomingCall::answer(const std::string& handshake) {
 void IncomingCall::on_first_chunk(bool ok) {
   time_limit_.Cancel();
   if (!ok || ReceivedBytes(first_chunk_).to_string() != kReady) {
-    return call_->finish(Pump::tag([self = shared_from_this()](bool) {}));
+    return call_->finish(CompletionQueueThread::tag([self = shared_from_this()](bool) {}));
   }
   heard_ = true;
   if (answered_) become_connection();
 }
 
 void IncomingCall::become_connection() {
-  const auto stream = std::make_shared<GrpcStream>(pump_, call_, self_, peer_);
+  const auto stream = std::make_shared<GrpcStream>(queue_thread_, call_, self_, peer_);
   const Status problem = capture_status([&] { accept_(std::make_shared<GrpcConnection>(stream)); });
   if (!problem.ok()) log_error("[Server] accepting a connection threw {}", problem.to_string());
   stream->open();
@@ -110,12 +113,12 @@ Listener::Listener(Options options) : options_(std::move(options)) {
           address_text(options_.host, options_.port),
           why_not_listening(options_.host, options_.port));
   }
-  pump_ = std::make_shared<Pump>(std::move(queue));
+  queue_thread_ = std::make_shared<CompletionQueueThread>(std::move(queue));
 }
 
 Listener::~Listener() {
   stop();
-  pump_->stop();  // what waits there refers to this
+  queue_thread_->stop();  // what waits there refers to this
 }
 
 void Listener::start(Handshake self, Handlers handlers) {
@@ -126,7 +129,7 @@ void Listener::start(Handshake self, Handlers handlers) {
 
 void Listener::stop() {
   if (stopping_.exchange(true)) return;
-  pump_->keep_polled();
+  queue_thread_->keep_polled();
   // Calls that are not finished by then are cancelled.
   constexpr std::chrono::seconds kTimeToFinish{1};
   server_->Shutdown(to_grpc_time(std::chrono::steady_clock::now() + kTimeToFinish));
@@ -134,17 +137,17 @@ void Listener::stop() {
 
 void Listener::request_call() {
   if (stopping_) return;
-  pump_->attach();
+  queue_thread_->attach();
   auto call = std::make_shared<ServerCall>();
   ServerCall& waiting = *call;
-  service_.RequestCall(&waiting.context(), &waiting.stream(), pump_->queue(),
-                       static_cast<grpc::ServerCompletionQueue*>(pump_->queue()),
-                       Pump::tag([this, call = std::move(call)](bool ok) {
+  service_.RequestCall(&waiting.context(), &waiting.stream(), queue_thread_->queue(),
+                       static_cast<grpc::ServerCompletionQueue*>(queue_thread_->queue()),
+                       CompletionQueueThread::tag([this, call = std::move(call)](bool ok) {
                          if (ok) {
                            request_call();
                            on_call(call);
                          }
-                         pump_->detach();
+                         queue_thread_->detach();
                        }));
 }
 
@@ -163,8 +166,10 @@ void Listener::on_call(const std::shared_ptr<ServerCall>& call) {
 }
 
 void Listener::refuse(const std::shared_ptr<ServerCall>& call, const Status& why) {
-  pump_->attach();
-  call->refuse(to_grpc(why), Pump::tag([call, pump = pump_](bool) { pump->detach(); }));
+  queue_thread_->attach();
+  call->refuse(to_grpc(why), CompletionQueueThread::tag([call, queue_thread = queue_thread_](bool) {
+                 queue_thread->detach();
+               }));
 }
 
 void Listener::check_token(const grpc::ServerContext& call) const {
@@ -195,14 +200,14 @@ void Listener::answer_handshake(const std::shared_ptr<ServerCall>& call) {
   const Handshake from = admit(call->context());
   Handshake answer = self_;
   if (handlers_.fill_answer) handlers_.fill_answer(from, answer);
-  std::make_shared<IncomingCall>(pump_, call, answer.peer, from.peer, handlers_.accept)
+  std::make_shared<IncomingCall>(queue_thread_, call, answer.peer, from.peer, handlers_.accept)
       ->answer(encode(answer));
 }
 
 void Listener::answer_status(const std::shared_ptr<ServerCall>& call) {
   check_token(call->context());
   const std::chrono::duration<double> up = std::chrono::steady_clock::now() - started_;
-  send_status(pump_, call,
+  send_status(queue_thread_, call,
               {.self = self_.peer,
                .protocol = self_.protocol,
                .seconds_up = up.count(),

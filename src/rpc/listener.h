@@ -25,7 +25,7 @@ class Listener {
   ~Listener();
 
   int port() const { return port_; }
-  const std::shared_ptr<Pump>& pump() const { return pump_; }
+  const std::shared_ptr<CompletionQueueThread>& queue_thread() const { return queue_thread_; }
 
   // `accept` gets the accepted connections. `fill_answer` completes the answer to a handshake.
   struct Handlers {
@@ -34,7 +34,7 @@ class Listener {
   };
   void start(Handshake self, Handlers handlers);
 
-  // The port is free when stop() returns. The pump goes on.
+  // The port is free when stop() returns. The queue thread goes on.
   void stop();
 
  private:
@@ -53,7 +53,7 @@ class Listener {
   int port_ = 0;
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::Server> server_;
-  std::shared_ptr<Pump> pump_;
+  std::shared_ptr<CompletionQueueThread> queue_thread_;
   const Deadline started_ = std::chrono::steady_clock::now();
   // Set by start(), constant afterwards:
   Handshake self_;

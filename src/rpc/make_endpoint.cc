@@ -77,7 +77,7 @@ class GrpcEndpoint : public Endpoint {
   EndpointOptions options_;
   const Accept accept_;
   std::unique_ptr<Listener> listener_;
-  std::shared_ptr<Pump> pump_;
+  std::shared_ptr<CompletionQueueThread> queue_thread_;
   std::unique_ptr<Dialer> dialer_;
   OpenConnections connections_;
   std::unique_ptr<SharedMemoryListener> memory_;
@@ -92,11 +92,12 @@ GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept)
   if (options_.self.build.empty()) options_.self.build = COHORT_VERSION;
   check_credentials(options_.credentials, options_.self.name);
   if (options_.self.address.empty()) {
-    pump_ = std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>());
+    queue_thread_ =
+        std::make_shared<CompletionQueueThread>(std::make_unique<grpc::CompletionQueue>());
   } else {
     listen();
   }
-  dialer_ = std::make_unique<Dialer>(pump_, handshake(), options_.credentials);
+  dialer_ = std::make_unique<Dialer>(queue_thread_, handshake(), options_.credentials);
   if (listener_) start();
 }
 
@@ -113,7 +114,7 @@ void GrpcEndpoint::listen() {
                                                            .credentials = options_.credentials,
                                                            .details = options_.details});
   options_.self.address = address_text(wanted.host, listener_->port());
-  pump_ = listener_->pump();
+  queue_thread_ = listener_->queue_thread();
 }
 
 void GrpcEndpoint::start() {
@@ -197,7 +198,7 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered
                                                           Deadline deadline) {
   dialer_->stay(answered, deadline);
   const auto stream =
-      std::make_shared<GrpcStream>(pump_, answered.call, options_.self, answered.from.peer);
+      std::make_shared<GrpcStream>(queue_thread_, answered.call, options_.self, answered.from.peer);
   stream->open();
   return std::make_shared<GrpcConnection>(stream);
 }
@@ -209,7 +210,7 @@ std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, De
   check_target(address, options_.credentials);
   Peer self = options_.self;
   self.generation = generation;
-  const PumpHold hold(*pump_);
+  const QueueHold hold(*queue_thread_);
   std::shared_ptr<Connection> connection = connect_in_process(address, deadline, self);
   if (!connection) {
     const Dialer::Answered answered = dialer_->dial(address, deadline, generation, is_wanted);
@@ -226,8 +227,8 @@ void GrpcEndpoint::stop() {
   dialer_->stop();
   connections_.close_all(server_stopped());
   if (listener_) listener_->stop();
-  // Until the pump has stopped, it may answer a handshake with an offer of memory_.
-  pump_->stop();
+  // Until the queue thread has stopped, it may answer a handshake with an offer of memory_.
+  queue_thread_->stop();
   memory_.reset();
 }
 

@@ -307,7 +307,7 @@ TEST(Endpoint, ListensToStrangersOnlyWhenToldInSoManyWords) {
   options.self.address = "0.0.0.0:0";
   options.spans_hosts = true;
   EXPECT_ERROR(Code::FailedPrecondition, "Credentials::insecure", EchoTask(options));
-  options.credentials.token = "a token travels in the clear";
+  options.credentials.token = "a token is sent in the clear";
   EXPECT_ERROR(Code::FailedPrecondition, "Credentials::insecure", EchoTask(options));
   options.credentials.insecure = true;
   EchoTask echo(options);

@@ -23,8 +23,9 @@ constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 class Caller {
  public:
   Caller(Handshake handshake, const Credentials& credentials)
-      : pump_(std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>())),
-        dialer_(pump_, std::move(handshake), credentials) {}
+      : queue_thread_(
+            std::make_shared<CompletionQueueThread>(std::make_unique<grpc::CompletionQueue>())),
+        dialer_(queue_thread_, std::move(handshake), credentials) {}
 
   Status outcome(const std::string& address) {
     return error_of([&] {
@@ -35,7 +36,7 @@ class Caller {
   }
 
  private:
-  std::shared_ptr<Pump> pump_;
+  std::shared_ptr<CompletionQueueThread> queue_thread_;
   Dialer dialer_;
 };
 
@@ -176,7 +177,7 @@ TEST_F(Refusal, AServerWithAnotherTasksCertificate) {
   expect_refusal(Code::PermissionDenied, "who answers says that it is /job:worker/replica:0/task:0",
                  Caller(handshake(kPs), issue({.name = kPs})).outcome(address));
   listener.stop();
-  listener.pump()->stop();
+  listener.queue_thread()->stop();
 }
 
 TEST_F(Refusal, AServerWithoutTls) {

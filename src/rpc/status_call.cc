@@ -62,20 +62,21 @@ std::string encoded_status(const StatusSource& source, bool with_details) {
 
 // A status request of another process. Lives until its call is over.
 struct Request {
-  Request(std::shared_ptr<Pump> at, std::shared_ptr<ServerCall> from, StatusSource status_source)
-      : pump(std::move(at)), call(std::move(from)), source(std::move(status_source)) {
-    pump->attach();
+  Request(std::shared_ptr<CompletionQueueThread> at, std::shared_ptr<ServerCall> from,
+          StatusSource status_source)
+      : queue_thread(std::move(at)), call(std::move(from)), source(std::move(status_source)) {
+    queue_thread->attach();
   }
-  ~Request() { pump->detach(); }
+  ~Request() { queue_thread->detach(); }
 
-  const std::shared_ptr<Pump> pump;
+  const std::shared_ptr<CompletionQueueThread> queue_thread;
   const std::shared_ptr<ServerCall> call;
   const StatusSource source;
   grpc::ByteBuffer bytes;
 };
 
 void reply(const std::shared_ptr<Request>& request) {
-  void* const done = Pump::tag([request](bool) {});
+  void* const done = CompletionQueueThread::tag([request](bool) {});
   std::string bytes;
   const Status problem = capture_status([&] {
     proto::StatusRequest in;
@@ -153,14 +154,14 @@ TaskStatus ask_status(const std::string& address, const Credentials& credentials
   return call.answer();
 }
 
-void send_status(const std::shared_ptr<Pump>& pump, const std::shared_ptr<ServerCall>& call,
-                 StatusSource source) {
-  const auto request = std::make_shared<Request>(pump, call, std::move(source));
-  call->read(&request->bytes, Pump::tag([request](bool ok) {
+void send_status(const std::shared_ptr<CompletionQueueThread>& queue_thread,
+                 const std::shared_ptr<ServerCall>& call, StatusSource source) {
+  const auto request = std::make_shared<Request>(queue_thread, call, std::move(source));
+  call->read(&request->bytes, CompletionQueueThread::tag([request](bool ok) {
     if (ok) {
       reply(request);
     } else {
-      request->call->finish(Pump::tag([request](bool) {}));
+      request->call->finish(CompletionQueueThread::tag([request](bool) {}));
     }
   }));
 }

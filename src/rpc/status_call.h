@@ -45,7 +45,7 @@ struct StatusSource {
   std::function<std::string()> details = {};  // more text, if any
 };
 // Answers a status request.
-void send_status(const std::shared_ptr<Pump>& pump, const std::shared_ptr<ServerCall>& call,
-                 StatusSource source);
+void send_status(const std::shared_ptr<CompletionQueueThread>& queue_thread,
+                 const std::shared_ptr<ServerCall>& call, StatusSource source);
 
 }  // namespace cohort::internal

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "cohort/tensor.h"
 #include "tensor/devices.h"
@@ -43,6 +45,16 @@ bool same_memory(const Tensor& a, const Tensor& b);
 // Whether `tensor` is the only handle of its value, and exactly `sharers` values, with this one,
 // share its memory. Then no other code can read the value any more.
 bool is_held_here_only(const Tensor& tensor, size_t sharers);
+
+// Of the free elements of `kept`, the one used last, which moves to the end of `kept`; null if no
+// element is free. `kept` has its elements in the order of their last uses.
+template <typename T, typename IsFree>
+T* reuse_last(std::vector<T>& kept, const IsFree& is_free) {
+  const auto found = std::find_if(kept.rbegin(), kept.rend(), is_free);
+  if (found == kept.rend()) return nullptr;
+  std::rotate(found.base() - 1, found.base(), kept.end());
+  return &kept.back();
+}
 
 // Part of a numeric tensor's memory as a tensor of its own, which keeps the memory alive: `shape`
 // elements from element `offset` on, in row-major order. They must lie inside `parent`.

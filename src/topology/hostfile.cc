@@ -1,7 +1,7 @@
-#include <fstream>
 #include <set>
 
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
@@ -86,17 +86,12 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, std::string_view na
 }
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxHostfileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
-    raise(Code::NotFound, "[Hostfile] '{}' cannot be read", path);
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxHostfileBytes) {
+  const std::optional<std::string> text = read_file(path, kMaxHostfileBytes + 1);
+  if (!text) raise(Code::NotFound, "[Hostfile] '{}' cannot be read", path);
+  if (text->size() > kMaxHostfileBytes) {
     raise(Code::InvalidArgument, "[Hostfile] '{}' is larger than 16 MB: not a hostfile", path);
   }
-  return parse_hostfile(text, path);
+  return parse_hostfile(*text, path);
 }
 
 std::vector<std::string> slot_addresses(const std::vector<HostSlots>& hosts, int port_base,

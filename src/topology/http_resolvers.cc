@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
@@ -82,9 +82,8 @@ constexpr const char* kKubernetes = "Kubernetes";
 constexpr int kMaxPodPages = 1000;
 
 std::string read_account_file(const std::string& directory, const std::string& name) {
-  std::ifstream file(directory + "/" + name, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || text.empty()) {
+  const std::string text = internal::read_file(directory + "/" + name).value_or("");
+  if (text.empty()) {
     raise(Code::FailedPrecondition,
           "[Kubernetes] '{}/{}' cannot be read; does this run in a pod with a service account?",
           directory, name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/hash.h"
 #include "base/host_identity.h"
 #include "base/raise.h"
 #include "base/text.h"
@@ -120,9 +121,7 @@ int job_port_base(std::optional<int> given, const std::optional<std::string>& jo
   constexpr int kCount = 22'000;
   if (given) return *given;
   if (!job || tasks >= kCount) return kUnnamed;
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a: the same in every process, whatever its library
-  for (const char c : *job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return kFirst + static_cast<int>(hash % static_cast<uint64_t>(kCount - tasks));
+  return kFirst + static_cast<int>(hash_text(*job) % static_cast<uint64_t>(kCount - tasks));
 }
 
 }  // namespace cohort::internal

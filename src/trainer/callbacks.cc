@@ -11,13 +11,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <ranges>
 #include <utility>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "data/iterator_position.h"
 
 namespace cohort {
@@ -245,11 +245,6 @@ void ReduceOnPlateau::restore(const std::string& saved) {
 
 namespace {
 
-std::string text_in(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void check_columns(const std::string& path, const std::string& text, const std::string& header) {
   const std::string present = text.substr(0, text.find('\n'));
   if (present == header) return;
@@ -282,7 +277,7 @@ void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
     header += ',' + name;
     line += fmt::format(",{}", value);
   }
-  std::string text = text_in(path_);
+  std::string text = internal::read_file(path_).value_or("");
   if (std::exchange(restored_, false)) {
     text.resize(kept_size(text, epoch));
     std::error_code missing;

@@ -9,7 +9,7 @@
 #include "base/worker_outcomes.h"
 #include "data/iteration.h"
 #include "distribute/input/input_iterator.h"
-#include "trainer/backup.h"
+#include "trainer/fit_backup.h"
 #include "trainer/progress_line.h"
 
 namespace cohort::internal {

@@ -1,7 +1,6 @@
 #include "transport/unix_socket.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -68,7 +67,7 @@ timespec time_left(Deadline deadline) {
 }
 
 FileDescriptor make_counter() {
-  FileDescriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  FileDescriptor made = make_event();
   if (!made)
     raise(Code::ResourceExhausted, "[SharedMemory] this process has no file descriptors left");
   return made;
@@ -97,6 +96,9 @@ FileDescriptor connect_unix(const std::string& name) {
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     const int error = errno;
     raise(peer_code(error), "[UnixSocket] cannot connect to '{}': {}", name, errno_text(error));
+  }
+  if (!is_same_user(made)) {
+    raise(Code::PermissionDenied, "[SharedMemory] the process at '{}' runs as another user", name);
   }
   return made;
 }

@@ -22,7 +22,8 @@ std::string random_text();
 
 // Throws ResourceExhausted, AlreadyExists for a name that is taken.
 FileDescriptor listen_unix(const std::string& name);
-// Throws Unavailable when no process listens at that name, ResourceExhausted.
+// Throws Unavailable when no process listens at that name, PermissionDenied when the process there
+// runs as another user, ResourceExhausted.
 FileDescriptor connect_unix(const std::string& name);
 // An empty descriptor when no process is waiting.
 FileDescriptor accept_unix(const FileDescriptor& listener);

@@ -149,6 +149,11 @@ class Words(Scratch):
         self.write("src/new/b.cc", "constexpr int kMostTasks = 3;\n")
         self.assert_fails("src/new/b.cc:1: 'kMost*' is not our word")
 
+    def test_the_words_are_checked_in_proto(self):
+        self.write("proto/new/b.proto", "// a folder\nint32 a = 1;  // nobody\n")
+        self.assert_fails("proto/new/b.proto:1: 'folder' is not our word")
+        self.assert_fails("proto/new/b.proto:2: say it without 'nobody'")
+
     def test_other_words_pass(self):
         self.write("src/new/b.cc", "int scaffolder, kMostly;\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])

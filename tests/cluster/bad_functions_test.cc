@@ -69,7 +69,7 @@ TEST_F(BadFunctions, ThatTheServersDoNotHaveSayWhereTheyBelong) {
   expect_works();
 }
 
-TEST_F(BadFunctions, ThatCannotTravelAreRefusedAtOnce) {
+TEST_F(BadFunctions, ThatCannotBeSentAreRefusedAtOnce) {
   const Variable mine(1.f, {.name = "mine"});
   EXPECT_ERROR(Code::FailedPrecondition, "variable 'mine' of this process",
                coordinator_.schedule([&] { return mine.read_value(); }));

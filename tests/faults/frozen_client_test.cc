@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-// How its messages travel, and whether it is frozen between steps or inside of one.
+// How its messages are sent, and whether it is frozen between steps or inside of one.
 struct Freezing {
   const char* way;
   const char* doing;

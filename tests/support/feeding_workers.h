@@ -20,9 +20,10 @@ struct Cluster {
 };
 
 // Adds up what all workers bring to a step.
-class Meeting {
+class WorkerRendezvous {
  public:
-  explicit Meeting(int workers) : workers_(workers), texts_(static_cast<size_t>(workers)) {}
+  explicit WorkerRendezvous(int workers)
+      : workers_(workers), texts_(static_cast<size_t>(workers)) {}
 
   InputTotals add(const InputTotals& here) {
     std::unique_lock lock(mutex_);
@@ -68,8 +69,8 @@ class Meeting {
 // A strategy that only feeds: one of several workers with devices of this process.
 class FeedingExtended : public StrategyExtended, public CrossWorkerInput {
  public:
-  FeedingExtended(InputContext context, int devices, Meeting& meeting)
-      : context_(context), devices_(devices), meeting_(meeting) {
+  FeedingExtended(InputContext context, int devices, WorkerRendezvous& rendezvous)
+      : context_(context), devices_(devices), rendezvous_(rendezvous) {
     internal::ensure_cpu_devices(devices);
   }
 
@@ -80,10 +81,10 @@ class FeedingExtended : public StrategyExtended, public CrossWorkerInput {
     return all;
   }
   InputContext input_context() const override { return context_; }
-  InputTotals sum_over_workers(const InputTotals& here) override { return meeting_.add(here); }
+  InputTotals sum_over_workers(const InputTotals& here) override { return rendezvous_.add(here); }
   std::vector<std::string> gather_from_workers(const std::string& here,
                                                const std::string&) override {
-    return tells_ ? meeting_.gather(context_.input_pipeline_id(), here) : std::vector{here};
+    return tells_ ? rendezvous_.gather(context_.input_pipeline_id(), here) : std::vector{here};
   }
   // Whether workers tell each other more than numbers.
   void set_tells(bool tells) { tells_ = tells; }
@@ -109,18 +110,18 @@ class FeedingExtended : public StrategyExtended, public CrossWorkerInput {
  private:
   const InputContext context_;
   const int devices_;
-  Meeting& meeting_;
+  WorkerRendezvous& rendezvous_;
   bool tells_ = true;
 };
 
-inline Strategy feeding(const InputContext& context, int devices, Meeting& meeting) {
-  return Strategy(std::make_unique<FeedingExtended>(context, devices, meeting));
+inline Strategy feeding(const InputContext& context, int devices, WorkerRendezvous& rendezvous) {
+  return Strategy(std::make_unique<FeedingExtended>(context, devices, rendezvous));
 }
 
 // Runs `body(strategy)` in one thread per worker and returns the results in their order.
 template <typename Body>
 auto on_all_workers(const Cluster& cluster, const Body& body) {
-  Meeting meeting(cluster.workers);
+  WorkerRendezvous rendezvous(cluster.workers);
   std::vector<decltype(body(std::declval<Strategy&>()))> results(
       static_cast<size_t>(cluster.workers));
   std::vector<Status> failures(results.size());
@@ -132,7 +133,7 @@ auto on_all_workers(const Cluster& cluster, const Body& body) {
         const auto index = static_cast<size_t>(worker);
         failures[index] = capture_status([&] {
           Strategy strategy = feeding(InputContext(cluster.workers, worker, replicas),
-                                      cluster.replicas_per_worker, meeting);
+                                      cluster.replicas_per_worker, rendezvous);
           results[index] = body(strategy);
         });
       });

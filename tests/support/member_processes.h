@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/host_identity.h"
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "rpc/make_endpoint.h"
 #include "support/child_processes.h"
 #include "support/connected_group.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "collectives/engine.h"
 
 namespace cohort {

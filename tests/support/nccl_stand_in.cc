@@ -106,9 +106,9 @@ int perform_any(const std::vector<Call>& calls) {
 }
 
 // Where the threads of one communicator meet, call after call.
-class Hall {
+class Rendezvous {
  public:
-  explicit Hall(size_t size) : calls_(size) {}
+  explicit Rendezvous(size_t size) : calls_(size) {}
   size_t size() const { return calls_.size(); }
 
   int meet(size_t rank, const Call& call) {
@@ -145,16 +145,16 @@ struct Id {
   std::array<char, 128> bytes;
 };
 
-// By what an id says; a hall lives as long as its communicators.
-std::mutex halls_mutex;
-std::map<std::string, std::weak_ptr<Hall>> halls;
+// By what an id says; a rendezvous lives as long as its communicators.
+std::mutex rendezvous_mutex;
+std::map<std::string, std::weak_ptr<Rendezvous>> rendezvous_by_id;
 
 }  // namespace
 
 struct NcclComm {
-  std::vector<Call> calls = {};               // since the group began
-  std::vector<NcclComm*>* members = nullptr;  // of one thread
-  std::shared_ptr<Hall> hall = nullptr;       // of several threads
+  std::vector<Call> calls = {};                      // since the group began
+  std::vector<NcclComm*>* members = nullptr;         // of one thread
+  std::shared_ptr<Rendezvous> rendezvous = nullptr;  // of several threads
   size_t rank = 0;
 };
 
@@ -163,7 +163,7 @@ namespace {
 thread_local std::vector<NcclComm*> active;  // in this thread's group
 
 int run_now(NcclComm* comm, const Call& call) {
-  if (comm->hall) return comm->hall->meet(comm->rank, call);
+  if (comm->rendezvous) return comm->rendezvous->meet(comm->rank, call);
   return comm->members->size() == 1 ? perform_any({call}) : kInvalidUsage;
 }
 
@@ -190,7 +190,7 @@ int run_together(const std::vector<NcclComm*>& members) {
 }
 
 int run_group(NcclComm* comm) {
-  if (!comm->hall) return comm->calls.empty() ? kSuccess : run_together(*comm->members);
+  if (!comm->rendezvous) return comm->calls.empty() ? kSuccess : run_together(*comm->members);
   int result = kSuccess;
   for (const Call& call : comm->calls) {
     if (const int failed = run_now(comm, call); failed != kSuccess) result = failed;
@@ -230,11 +230,11 @@ int ncclGetUniqueId(Id* id) {
 }
 
 int ncclCommInitRank(NcclComm** comm, int count, Id id, int rank) {
-  const std::lock_guard lock(halls_mutex);
-  std::weak_ptr<Hall>& place = halls[id.bytes.data()];
-  std::shared_ptr<Hall> hall = place.lock();
-  if (!hall) place = hall = std::make_shared<Hall>(static_cast<size_t>(count));
-  *comm = new NcclComm{.hall = hall, .rank = static_cast<size_t>(rank)};
+  const std::lock_guard lock(rendezvous_mutex);
+  std::weak_ptr<Rendezvous>& place = rendezvous_by_id[id.bytes.data()];
+  std::shared_ptr<Rendezvous> rendezvous = place.lock();
+  if (!rendezvous) place = rendezvous = std::make_shared<Rendezvous>(static_cast<size_t>(count));
+  *comm = new NcclComm{.rendezvous = rendezvous, .rank = static_cast<size_t>(rank)};
   ++live_comms;
   return kSuccess;
 }
@@ -250,7 +250,7 @@ int ncclCommDestroy(NcclComm* comm) {
 }
 
 int ncclCommAbort(NcclComm* comm) {
-  if (comm->hall) comm->hall->abort();
+  if (comm->rendezvous) comm->rendezvous->abort();
   return ncclCommDestroy(comm);
 }
 
@@ -277,7 +277,7 @@ int ncclReduce(const void* send, void* receive, size_t count, int dtype, int op,
 
 int ncclReduceScatter(const void* send, void* receive, size_t receive_count, int dtype, int op,
                       NcclComm* comm, void*) {
-  const size_t members = comm->hall ? comm->hall->size() : comm->members->size();
+  const size_t members = comm->rendezvous ? comm->rendezvous->size() : comm->members->size();
   return add(comm, {Kind::ReduceScatter, send, receive, receive_count * members, dtype, op});
 }
 

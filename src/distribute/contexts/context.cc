@@ -339,7 +339,7 @@ void ReplicaContext::merge(const std::type_info& kind, void* own,
     once(std::span<void* const>(&own, 1));
   } else {
     check_can_merge(*rendezvous_);
-    const internal::RecordingPause unheard;  // the other replicas' tapes hear nothing either
+    const internal::RecordingPause not_recorded;  // the other replicas' tapes record nothing either
     rendezvous_->meet(local_, {"merge_call", kind.hash_code(), own}, once, nullptr);
   }
 }

@@ -8,7 +8,7 @@
 #include "base/raise.h"
 #include "cohort/values.h"
 #include "distribute/contexts/context.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/variable_cell.h"

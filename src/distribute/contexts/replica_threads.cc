@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "base/hash.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/device.h"
@@ -35,10 +36,7 @@ random::Generator ReplicaRandom::of(int replica_id) const {
 
 // SplitMix64: neighbouring ids give seeds without anything in common.
 uint64_t ReplicaRandom::torch_seed_of(int replica_id) const {
-  uint64_t x = torch_ + (static_cast<uint64_t>(replica_id) + 1) * 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return mix64(torch_ + (static_cast<uint64_t>(replica_id) + 1) * kSplitMixStep);
 }
 
 // While it lives, this thread draws from `generator`.
@@ -73,7 +71,7 @@ class ReplicaThreads::ReplicaScopes {
       torch_random_.emplace(owner.random_->torch_seed_of(id));
     }
     if (owner.devices_.size() == 1) return;
-    unheard_.emplace();
+    not_recorded_.emplace();
     creator_.emplace([&owner, replica](const NextCreator& next, const VariableRequest& request) {
       // What a merge function makes, in the thread of replica 0, is not one of the replicas'.
       const bool merging = get_replica_context() != &owner.contexts_[replica];
@@ -88,7 +86,7 @@ class ReplicaThreads::ReplicaScopes {
   std::optional<NameScope> name_;
   std::optional<GeneratorScope> random_;
   std::optional<TorchRandomScope> torch_random_;
-  std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
+  std::optional<RecordingPause> not_recorded_;  // by tapes around run(), which see no other replica
   std::optional<VariableCreatorScope> creator_;
 };
 

@@ -353,9 +353,9 @@ TEST(Workers, LookAtElementsTogether) {
 }
 
 TEST(Workers, MustHaveEquallyManyReplicas) {
-  Meeting meeting(2);
+  WorkerRendezvous rendezvous(2);
   const auto build = [&](const InputContext& context, int devices) {
-    feeding(context, devices, meeting).distribute_dataset(range(4).batch(2));
+    feeding(context, devices, rendezvous).distribute_dataset(range(4).batch(2));
   };
   EXPECT_ERROR(Code::InvalidArgument, "FeedingStrategy", build(InputContext(2, 0, 3), 1));
   EXPECT_ERROR(Code::InvalidArgument, "3 devices", build(InputContext(2, 0, 4), 3));

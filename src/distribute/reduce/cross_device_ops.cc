@@ -15,7 +15,7 @@
 #include "cohort/values.h"
 #include "collectives/nccl_library.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "tensor/devices.h"
 #include "tensor/memory.h"
 

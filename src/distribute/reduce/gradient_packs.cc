@@ -10,8 +10,8 @@
 #include "base/collective_purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "collectives/access.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "collectives/communicator_access.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/variables/distributed_variable.h"
 

@@ -20,7 +20,7 @@
 #include "cohort/ops.h"
 #include "collectives/nccl_library.h"
 #include "collectives/packing.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "tensor/memory.h"
 
 namespace cohort {

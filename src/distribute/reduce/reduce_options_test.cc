@@ -40,7 +40,7 @@ TEST(CommunicationOptions, AreChecked) {
                check({.implementation = static_cast<CommunicationImplementation>(7)}));
 }
 
-TEST(CommunicationImplementation, IsReadInAnyLetterCase) {
+TEST(CommunicationImplementation, IsReadInAnyCase) {
   EXPECT_EQ(parse_communication_implementation("AUTO"), Auto);
   EXPECT_EQ(parse_communication_implementation("Ring"), Ring);
   EXPECT_EQ(parse_communication_implementation("nccl"), Nccl);

@@ -1,9 +1,9 @@
 // How replicas that are threads of this process add up, by the bytes of all values together:
 //
 // | at most 1 KB            | each replica copies its values into its inline value, reads those of
-// |                         | the others after one meeting, and adds up everything for itself
+// |                         | the others after one rendezvous, and adds up everything for itself
 // | at most 16 KB, where    | the last replica to arrive adds up everything for all while the
-// | replicas share cores    | others wait: a second meeting would take longer
+// | replicas share cores    | others wait: a second rendezvous would take longer
 // | more                    | each adds up a slice of all values into memory that all replicas
 // |                         | share, then they meet again
 //
@@ -24,7 +24,7 @@
 #include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 #include "kernels/reduce_elements.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"
@@ -68,7 +68,7 @@ struct ReplicaPart : ReplicaCall {
   std::shared_ptr<SharedResults> results_memory = nullptr;
 
   // Whether the values have so few bytes that replicas copy them. Copying more takes longer than a
-  // second meeting.
+  // second rendezvous.
   bool is_inline() const { return bytes <= static_cast<int64_t>(InlineValue::kMaxBytes); }
   // Of the results.
   Specs specs() const;
@@ -327,13 +327,10 @@ std::shared_ptr<SharedResults> ResultPool::make(uint64_t signature, Specs specs)
 std::shared_ptr<SharedResults> ResultPool::take(uint64_t signature,
                                                 const std::function<Specs()>& specs) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& results) {
+  const auto* const free = reuse_last(kept_, [&](const auto& results) {
     return results->signature == signature && is_free(results);
   });
-  if (found != kept_.rend()) {
-    std::rotate(found.base() - 1, found.base(), kept_.end());
-    return kept_.back();
-  }
+  if (free != nullptr) return *free;
   if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
   kept_.push_back(make(signature, specs()));
   return kept_.back();
@@ -344,7 +341,7 @@ ThreadAllReduce::ThreadAllReduce(const std::vector<std::string>& devices)
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }
 
-std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& meeting, size_t replica,
+std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& rendezvous, size_t replica,
                                            const ReplicaCall& call, const Otherwise& otherwise) {
   ReplicaPart own(call);
   own.results.resize(own.values.size());
@@ -353,7 +350,7 @@ std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& meeting, size_t re
     ResultPool& pool = own.is_inline() ? private_[replica] : shared_;
     own.results_memory = pool.take(own.signature, std::ref(specs));
   }
-  InlineValue& value = meeting.inline_value(replica);
+  InlineValue& value = rendezvous.inline_value(replica);
   write_inline(value, own);
   ReplicaRendezvous::Call arrival = own.as_call();
   arrival.own = &value;
@@ -363,18 +360,18 @@ std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& meeting, size_t re
     if (all.agree()) reduce_for_all_replicas(all, own);
   };
   if (at_once) arrival.last = &reduce_all;
-  const InlineValues brought(meeting.meet(replica, arrival, nullptr, nullptr));
+  const InlineValues brought(rendezvous.meet(replica, arrival, nullptr, nullptr));
   // From here on no replica can fail before all have met again.
   ReplicaRendezvous::Call departure{call.what, 0, static_cast<ReplicaCall*>(&own), {}};
   if (!brought.agree()) {
-    meeting.meet(
+    rendezvous.meet(
         replica, departure, [&](std::span<void* const> owns) { otherwise(ReplicaCalls(owns)); },
         nullptr);
   } else if (own.is_inline()) {
     reduce_inline(brought, own);
   } else if (!at_once) {
     reduce_slice(brought, replica, own);
-    meeting.meet_again(replica);
+    rendezvous.meet_again(replica);
   }
   return std::move(own.results);
 }
@@ -388,9 +385,10 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
   const auto once = [this](const internal::ReplicaCalls& calls) {
     internal::reduce_for_all(*this, calls);
   };
-  internal::ReplicaRendezvous* const meeting = context.rendezvous();
-  if (thread_all_reduce_ != nullptr && meeting != nullptr && meeting->shared_graph() == nullptr) {
-    return thread_all_reduce_->run(*meeting, context.local_replica(), call, once);
+  internal::ReplicaRendezvous* const rendezvous = context.rendezvous();
+  if (thread_all_reduce_ != nullptr && rendezvous != nullptr &&
+      rendezvous->shared_graph() == nullptr) {
+    return thread_all_reduce_->run(*rendezvous, context.local_replica(), call, once);
   }
   internal::meet_once(context, call, once);
   return std::move(call.results);

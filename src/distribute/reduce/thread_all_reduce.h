@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "cohort/tensor.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 #include "ops/op.h"
 
 namespace cohort::internal {
@@ -52,7 +52,7 @@ class ThreadAllReduce {
   // Every replica calls this at the same time. Unless all values are dense numbers that agree,
   // replica 0 calls `otherwise`, which sets the results of all replicas or throws.
   using Otherwise = std::function<void(const ReplicaCalls& calls)>;
-  std::vector<Gradient> run(ReplicaRendezvous& meeting, size_t replica, const ReplicaCall& call,
+  std::vector<Gradient> run(ReplicaRendezvous& rendezvous, size_t replica, const ReplicaCall& call,
                             const Otherwise& otherwise);
 
  private:

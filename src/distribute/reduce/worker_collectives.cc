@@ -12,7 +12,7 @@
 #include "cohort/internal/worker_agreement.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/strategies/worker_strategies.h"
 #include "ops/dispatch.h"
 
@@ -237,7 +237,7 @@ IndexedSlices WorkerCollectives::join_rows(ReduceOp op, const IndexedSlices& own
     return {worker_all_gather(entry_.number(), own.values, 0, options),
             worker_all_gather(entry_.number(), own.indices, 0, options), own.dense_shape};
   }
-  const MeetingClock::Scope meeting(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   return workers_.all_reduce(own, op, collective_options(options));
 }
 
@@ -246,7 +246,7 @@ std::vector<Gradient> WorkerCollectives::reduce_some(ReduceOp op, std::vector<Gr
                                                      const CommunicationOptions& options) {
   const bool as_nodes = becomes_node(values);
   if (!as_nodes) {
-    const MeetingClock::Scope meeting(*meetings_);
+    const GroupWaitClock::Scope rendezvous(*group_wait_);
     values = fill_from_workers(workers_, op, std::move(values), lacks, options);
   }
   std::vector<Gradient> present;
@@ -279,14 +279,14 @@ Tensor WorkerCollectives::from_first(const Tensor& value, const CommunicationOpt
 
 std::vector<Tensor> WorkerCollectives::all_reduce(ReduceOp op, std::span<const Tensor> values,
                                                   const CommunicationOptions& options) {
-  const MeetingClock::Scope meeting(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   return workers_.all_reduce(std::vector<Tensor>(values.begin(), values.end()), op,
                              collective_options(options));
 }
 
 Tensor WorkerCollectives::all_gather(const Tensor& value, int axis,
                                      const CommunicationOptions& options) {
-  const MeetingClock::Scope meeting(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   const Gradient one(value);
   check_gatherable("gather", {&one, 1}, axis);
   const CollectiveOptions how = collective_options(options);
@@ -299,7 +299,7 @@ Tensor WorkerCollectives::all_gather(const Tensor& value, int axis,
 }
 
 Tensor WorkerCollectives::broadcast(const Tensor& value, const CommunicationOptions& options) {
-  const MeetingClock::Scope meeting(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   return workers_.broadcast(value, 0, collective_options(options));
 }
 

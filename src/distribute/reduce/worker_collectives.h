@@ -22,14 +22,14 @@ void check_same_on_workers(Communicator& workers, const std::string& what, const
 std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text,
                                           const CollectiveOptions& how = {});
 
-// How long this worker has been in meetings with others. Thread-safe.
-class MeetingClock {
+// How long this worker has been in calls that the workers make together. Thread-safe.
+class GroupWaitClock {
  public:
   using Clock = std::chrono::steady_clock;
   // Counts for as long as it lives.
   class [[nodiscard]] Scope {
    public:
-    explicit Scope(MeetingClock& clock) : clock_(clock) {}
+    explicit Scope(GroupWaitClock& clock) : clock_(clock) {}
     ~Scope() {
       const Clock::duration lasted = Clock::now() - began_;
       clock_.total_ += lasted.count();
@@ -39,7 +39,7 @@ class MeetingClock {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    MeetingClock& clock_;
+    GroupWaitClock& clock_;
     const Clock::time_point began_ = Clock::now();
   };
 
@@ -55,9 +55,9 @@ class MeetingClock {
 // a new group.
 class WorkerCollectives final : private WorkerPort {
  public:
-  // `meetings` counts how long the calls take.
-  explicit WorkerCollectives(std::shared_ptr<MeetingClock> meetings)
-      : meetings_(std::move(meetings)) {}
+  // `group_wait` counts how long the calls take.
+  explicit WorkerCollectives(std::shared_ptr<GroupWaitClock> group_wait)
+      : group_wait_(std::move(group_wait)) {}
 
   void set_group(Communicator workers) { workers_ = std::move(workers); }
 
@@ -89,7 +89,7 @@ class WorkerCollectives final : private WorkerPort {
   IndexedSlices join_rows(ReduceOp op, const IndexedSlices& own, bool as_nodes,
                           const CommunicationOptions& options);
 
-  const std::shared_ptr<MeetingClock> meetings_;
+  const std::shared_ptr<GroupWaitClock> group_wait_;
   Communicator workers_;
   const WorkerPortEntry entry_{*this};
 };

@@ -7,8 +7,8 @@
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "cohort/ops.h"
-#include "collectives/access.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "collectives/communicator_access.h"
+#include "distribute/reduce/tensor_reduction.h"
 
 namespace cohort::internal {
 namespace {
@@ -64,11 +64,11 @@ std::optional<SlowWorkerWatch::Finding> SlowWorkerWatch::add(const BusyTimes& bu
 }
 
 WorkerGradients::WorkerGradients(Communicator workers, Options options,
-                                 std::shared_ptr<const MeetingClock> meetings)
+                                 std::shared_ptr<const GroupWaitClock> group_wait)
     : workers_(workers),
       options_(std::move(options)),
       how_(collective_options(options_.communication)),
-      meetings_(std::move(meetings)),
+      group_wait_(std::move(group_wait)),
       groups_{workers, options_.overlap ? make_background_group(workers) : workers},
       rounds_(groups_.early, options_.replicas, options_.add) {
   for (size_t replica = 0; replica < options_.replicas; ++replica) {
@@ -85,7 +85,7 @@ WorkerGradients::~WorkerGradients() {
 std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
                                            const std::vector<Variable>& variables) {
   const std::lock_guard one_at_a_time(turn_);
-  const auto began = MeetingClock::Clock::now();
+  const auto began = GroupWaitClock::Clock::now();
   const OwnTimes times = own_times();
   rounds_.start_rest();
   GradientLayout& layout = layout_for(own, variables);
@@ -135,15 +135,15 @@ Gradient WorkerGradients::sum_rows(const ReplicaGradients& own, const Variable& 
 
 WorkerGradients::OwnTimes WorkerGradients::own_times() const {
   using Seconds = std::chrono::duration<float>;
-  const auto since = MeetingClock::Clock::now() - last_end_;
-  const auto met = meetings_->total() - met_before_;
-  return {.busy = Seconds(since - met).count(),
+  const auto since = GroupWaitClock::Clock::now() - last_end_;
+  const auto waited = group_wait_->total() - waited_before_;
+  return {.busy = Seconds(since - waited).count(),
           .input = Seconds(total_input() - input_before_).count()};
 }
 
-void WorkerGradients::end_call(MeetingClock::Clock::time_point began) {
-  last_end_ = MeetingClock::Clock::now();
-  met_before_ = meetings_->total();
+void WorkerGradients::end_call(GroupWaitClock::Clock::time_point began) {
+  last_end_ = GroupWaitClock::Clock::now();
+  waited_before_ = group_wait_->total();
   input_before_ = total_input();
   note_group_wait(last_end_ - began);
   note_step();

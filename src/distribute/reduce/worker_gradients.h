@@ -11,7 +11,7 @@
 
 namespace cohort::internal {
 
-// What a worker does by itself between two meetings, in seconds.
+// What a worker does by itself between two calls with the other workers, in seconds.
 struct BusyTimes {
   std::vector<float> total = {};  // by worker
   std::vector<float> input = {};  // of that, getting elements of datasets
@@ -63,10 +63,10 @@ class WorkerGradients {
     size_t replicas = 1;     // of this worker
     GradientAdder add = {};  // where there are several
   };
-  // `meetings` counts how long this worker is in other calls that the workers make together. All
+  // `group_wait` counts how long this worker is in other calls that the workers make together. All
   // workers construct it together.
   WorkerGradients(Communicator workers, Options options,
-                  std::shared_ptr<const MeetingClock> meetings);
+                  std::shared_ptr<const GroupWaitClock> group_wait);
   ~WorkerGradients();
 
   // One sum for each variable, undefined where no worker has a gradient. Dense sums lie in the
@@ -118,14 +118,14 @@ class WorkerGradients {
                         OwnTimes times);
   Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
   OwnTimes own_times() const;
-  void end_call(MeetingClock::Clock::time_point began);
+  void end_call(GroupWaitClock::Clock::time_point began);
   // `times`: how long each worker was busy, then how much of that time was input.
   void look_for_slow_worker(std::span<const float> times);
 
   Communicator workers_;
   const Options options_;
   const CollectiveOptions how_;
-  const std::shared_ptr<const MeetingClock> meetings_;
+  const std::shared_ptr<const GroupWaitClock> group_wait_;
   std::vector<Listener> listeners_;
   // Of the thread that reduces. It waits for the other workers before the next thread begins, so
   // that all workers reduce in one order. Guards all below.
@@ -138,8 +138,8 @@ class WorkerGradients {
   SlowWorkerWatch watch_;
   // When the last call ended, and how long this worker had spent by then in calls that workers
   // make together and in input.
-  MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
-  MeetingClock::Clock::duration met_before_ = meetings_->total();
+  GroupWaitClock::Clock::time_point last_end_ = GroupWaitClock::Clock::now();
+  GroupWaitClock::Clock::duration waited_before_ = group_wait_->total();
   std::chrono::nanoseconds input_before_ = total_input();
 };
 

@@ -15,7 +15,7 @@ struct Worker {
   explicit Worker(const Communicator& member, bool overlap)
       : rank(member.rank()),
         gradients(member, {.overlap = overlap, .communication = {.bytes_per_pack = 1}},
-                  std::make_shared<MeetingClock>()) {}
+                  std::make_shared<GroupWaitClock>()) {}
 
   Gradients own(float scale = 1) const {
     const auto value = static_cast<float>(rank + 1) * scale;
@@ -238,7 +238,7 @@ TEST(WorkerGradients, OfSeveralReplicasGoEarlyOnceAllHaveThem) {
       WorkerGradients gradients(
           member,
           {.overlap = true, .communication = {.bytes_per_pack = 1}, .replicas = 2, .add = add},
-          std::make_shared<MeetingClock>());
+          std::make_shared<GroupWaitClock>());
       const ReplicaGradients own{{fill({2}, 1.f), fill({3}, 10.f)},
                                  {fill({2}, 2.f), fill({3}, 20.f)}};
       for (int step = 0; step < 3; ++step) {

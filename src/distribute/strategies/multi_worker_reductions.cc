@@ -7,12 +7,12 @@
 
 #include "base/collective_purpose.h"
 #include "cohort/ops.h"
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "collectives/tensor_collectives.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/reduce/reduce_tensors.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/strategies/multi_worker_strategy.h"
 #include "ops/dispatch.h"
@@ -214,7 +214,7 @@ std::vector<Gradient> MultiWorkerExtended::add_up(
     check_reducible("apply_gradients", each);
     requests.push_back({{Kind::PerReplica, each}, here});
   }
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   std::vector<Gradient> sums;
   for (const DistributedValue& sum :
        cross_device_ops().batch_reduce(ReduceOp::Sum, requests, options_.communication)) {
@@ -238,7 +238,7 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
 std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>& here,
                                                       const std::string& what) {
   if (is_alone()) return here;
-  const MeetingClock::Scope rendezvous(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   const CollectivePurpose purpose(what);
   return group()
       .communicator()
@@ -249,7 +249,7 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
 std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here,
                                                                   const std::string& what) {
   if (is_alone()) return {here};
-  const MeetingClock::Scope rendezvous(*meetings_);
+  const GroupWaitClock::Scope rendezvous(*group_wait_);
   const CollectivePurpose purpose(what);
   Communicator workers = group().communicator();
   return texts_of_workers(workers, here, collective_options(options_.communication));

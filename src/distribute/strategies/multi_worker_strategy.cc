@@ -10,11 +10,11 @@
 #include "base/machine.h"
 #include "base/raise.h"
 #include "cohort/scheduler_resolvers.h"
-#include "collectives/access.h"
+#include "collectives/communicator_access.h"
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/gradient_update.h"
-#include "distribute/reduce/reduce_tensors.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
@@ -25,17 +25,19 @@ namespace cohort {
 namespace internal {
 namespace {
 
+constexpr char kMultiWorkerName[] = "MultiWorkerMirroredStrategy";
+
 WorkerList workers_of(const ClusterResolver& resolver) {
   const ClusterSpec cluster = resolver.cluster_spec();
   if (!cluster) {
-    warn_if_one_of_several("MultiWorkerMirroredStrategy",
+    warn_if_one_of_several(kMultiWorkerName,
                            "leave the resolver, which names no cluster, out of its arguments");
     return {.workers = {{.name = "this process"}}};
   }
   const auto type = resolver.task_type();
   const auto id = resolver.task_id();
   validate_task(cluster, type, id);
-  return list_workers(cluster, *type, *id);
+  return list_workers(cluster, *type, *id, kMultiWorkerName);
 }
 
 void check_times(const MultiWorkerOptions& options) {
@@ -120,7 +122,8 @@ void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t
                                                       .timeout = timeout,
                                                       .replicas = worker_devices().size(),
                                                       .settings = describe(options_),
-                                                      .generation = generation},
+                                                      .generation = generation,
+                                                      .component = kMultiWorkerName},
                                             .silence_limit = options_.silence_limit});
   together_.set_group(group_->communicator());
   gradients_ = std::make_unique<WorkerGradients>(
@@ -129,7 +132,7 @@ void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t
                                .communication = options_.communication,
                                .replicas = worker_devices().size(),
                                .add = [this](const auto& values) { return add_up(values); }},
-      meetings_);
+      group_wait_);
   if (gradients_->overlaps()) set_gradient_listener_finder(listener_of_replica);
   is_newcomer_ = group_->membership().is_newcomer();
   generation_ = group_->membership().group().generation;
@@ -234,7 +237,7 @@ Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Grad
                                              const std::vector<Variable>& variables) {
   if (is_alone() || is_tracing_alone(context)) return sum_by_all_reduce(context, own, variables);
   (void)group();
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const UpdatedVariables updated(variables);
   const bool as_nodes = thread_dispatch().builder != nullptr;
   if (num_local_replicas() == 1 && !as_nodes) {  // no other replica to meet

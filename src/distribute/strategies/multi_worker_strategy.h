@@ -8,8 +8,8 @@
 
 #include "base/mutex.h"
 #include "cohort/multi_worker.h"
-#include "collectives/access.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "collectives/worker_communicator.h"
+#include "distribute/reduce/replica_calls.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/mirrored_strategy.h"
@@ -97,8 +97,8 @@ class MultiWorkerExtended : public MirroredExtended,
   bool is_newcomer_ = false;
   uint64_t generation_ = 0;   // of the last group that was formed
   std::atomic<int> runs_{0};  // of this worker, that have not ended
-  const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
-  WorkerCollectives together_{meetings_};
+  const std::shared_ptr<GroupWaitClock> group_wait_ = std::make_shared<GroupWaitClock>();
+  WorkerCollectives together_{group_wait_};
   // Null for one worker, and after a join that failed; so is the next.
   std::unique_ptr<WorkerCommunicator> group_;
   std::unique_ptr<WorkerGradients> gradients_;

@@ -12,13 +12,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "base/host_identity.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
@@ -163,8 +162,7 @@ namespace {
 constexpr size_t kMaxCommand = 200;
 
 std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string words(std::istreambuf_iterator<char>(file), {});
+  std::string words = read_file("/proc/self/cmdline").value_or("");
   std::replace(words.begin(), words.end(), '\0', ' ');
   std::replace(words.begin(), words.end(), '\n', ' ');
   return words.substr(0, std::min(kMaxCommand, words.find_last_not_of(' ') + 1));

@@ -218,7 +218,7 @@ std::vector<Variable> copies_of(const Variable& variable) {
 }
 
 Tensor read_copy(const Variable& copy) {
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   return copy.read_value();
 }
 

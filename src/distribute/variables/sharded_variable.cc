@@ -131,7 +131,7 @@ bool ShardedVariableImpl::is_initialized() const {
 Tensor ShardedVariableImpl::read() const {
   Tensor all;
   {
-    const RecordingPause unheard;  // tapes hear of the whole
+    const RecordingPause not_recorded;  // tapes record the whole
     std::vector<Tensor> parts;
     for (const Variable& shard : shards_) parts.push_back(shard.read_value());
     all = parts.size() == 1 ? identity(parts[0]) : concat(parts, 0);

@@ -179,7 +179,7 @@ void compare_written(const JointWorkers& workers, std::string_view what, const s
 
 // Whether all workers have the value of the first one, as a boolean scalar. NaN equals NaN here.
 Tensor is_same_on_workers(StrategyExtended& extended, const Tensor& value) {
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const Tensor own = value.dtype() == kBool ? cast(value, kUInt8) : value;
   const Tensor first = extended.from_first_worker(own);
   const Tensor neither = logical_and(not_equal(own, own), not_equal(first, first));

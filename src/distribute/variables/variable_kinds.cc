@@ -9,7 +9,7 @@
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/context.h"
-#include "distribute/reduce/aggregate.h"
+#include "distribute/reduce/variable_aggregation.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
 #include "graph/scopes.h"
@@ -309,7 +309,7 @@ Tensor CachingVariable::read() const {
   const std::shared_ptr<ReadCache> cache = read_cache();
   if (cache == nullptr || RowReads::active()) return impl().read();
   const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
-    const RecordingPause unheard;  // tapes hear of every use below
+    const RecordingPause not_recorded;  // tapes record every use below
     const DeviceScope here("CPU:0");
     return identity(impl().read());
   });

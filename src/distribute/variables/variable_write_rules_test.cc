@@ -105,7 +105,7 @@ TEST(VariableWrites, OfOneTensorFromAllReplicasAreWritesOfComponents) {
   EXPECT_EQ(copy_values(v), (std::vector<float>{3, 3}));
 }
 
-TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
+TEST(VariableWrites, OfDifferentVariablesAtOneRendezvousNameBoth) {
   const auto strategy = mirrored_strategy(2);
   const StrategyScope scope(*strategy);
   Variable a(0.f, {.name = "a", .aggregation = VariableAggregation::Sum});
@@ -133,7 +133,7 @@ void expect_told_apart(Strategy& strategy, const std::string& message,
                Code::FailedPrecondition);
 }
 
-TEST(VariableWrites, OfDifferentKindsAtOneMeetingNameBoth) {
+TEST(VariableWrites, OfDifferentKindsAtOneRendezvousNameBoth) {
   const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), mirrored_strategy(3),
                                                   central_strategy(2)};
   for (const auto& strategy : strategies) {

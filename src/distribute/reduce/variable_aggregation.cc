@@ -1,4 +1,4 @@
-#include "distribute/reduce/aggregate.h"
+#include "distribute/reduce/variable_aggregation.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/reduce_tensors.h"
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "ops/dispatch.h"
 #include "ops/infer.h"
 #include "ops/variable_ops.h"
@@ -157,7 +157,7 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
 Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, Write how,
                  const WrittenValue& given) {
   if (replica.num_replicas_in_sync() == 1) return given.value;
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const CollectivePurpose purpose(purpose_of(name_of(how), variable));
   // A number takes the variable's dtype, so that it meets the tensors of other replicas.
   const WrittenValue own{given.is_number
@@ -177,7 +177,7 @@ Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, W
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable, ScatterOp op,
                         const IndexedSlices& slices) {
   if (replica.num_replicas_in_sync() == 1) return slices;
-  const RecordingPause unheard;
+  const RecordingPause not_recorded;
   const CollectivePurpose purpose(purpose_of(name_of(op), variable));
   if (variable.options().aggregation != VariableAggregation::OnlyFirstReplica) {
     return replica.all_reduce(reduce_op_of(variable.options().aggregation), slices, {}, Site());

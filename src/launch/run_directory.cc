@@ -1,4 +1,4 @@
-#include "launch/runs.h"
+#include "launch/run_directory.h"
 
 #include <fmt/chrono.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,7 +3,6 @@
 #include "cohort/collective.h"
 #include "collectives/collective_group.h"
 #include "collectives/packing.h"
-#include "membership/membership.h"
 
 namespace cohort::internal {
 
@@ -41,25 +40,5 @@ Communicator make_communicator(std::shared_ptr<Links> links, const GroupSettings
 inline Communicator make_communicator(Group group, const GroupSettings& settings = {}) {
   return make_communicator(Links::open(std::move(group)), settings);
 }
-
-// The workers that train together, as a communicator. A worker that is lost, or silent for too
-// long, closes the communicator of every worker with its name. Thread-safe.
-class WorkerCommunicator {
- public:
-  struct Options {
-    Membership::Options start = {};
-    std::chrono::milliseconds silence_limit{10'000};
-  };
-  // Waits for all workers. Throws as Membership and Communicator do.
-  WorkerCommunicator(const WorkerList& workers, const Options& options);
-  ~WorkerCommunicator();  // leaves; the address is free afterwards
-
-  const Membership& membership() const { return membership_; }
-  Communicator& communicator() { return communicator_; }
-
- private:
-  Membership membership_;
-  Communicator communicator_;
-};
 
 }  // namespace cohort::internal

@@ -1,4 +1,4 @@
-#include "distribute/reduce/replica_reductions.h"
+#include "distribute/reduce/replica_calls.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/variables/distributed_variable.h"
 #include "ops/collective_ports.h"
 #include "ops/dispatch.h"
@@ -212,8 +212,8 @@ class ContextPort final : public ReplicaPort {
   }
 
   bool is_shared(const GraphBuilder* graph) const override {
-    const ReplicaRendezvous* meeting = get_replica_context()->rendezvous();
-    return graph != nullptr && meeting != nullptr && meeting->shared_graph() == graph;
+    const ReplicaRendezvous* rendezvous = get_replica_context()->rendezvous();
+    return graph != nullptr && rendezvous != nullptr && rendezvous->shared_graph() == graph;
   }
 };
 
@@ -241,17 +241,17 @@ ReplicaPort* replica_port() {
 
 bool is_tracing_alone(const ReplicaContext& context) {
   const GraphBuilder* graph = thread_dispatch().builder;
-  const ReplicaRendezvous* meeting = context.rendezvous();
-  return graph != nullptr && (meeting == nullptr || meeting->shared_graph() != graph);
+  const ReplicaRendezvous* rendezvous = context.rendezvous();
+  return graph != nullptr && (rendezvous == nullptr || rendezvous->shared_graph() != graph);
 }
 
 void meet_once(ReplicaContext& context, ReplicaCall& own,
                const std::function<void(const ReplicaCalls&)>& once) {
   if (context.rendezvous() == nullptr) {
-    raise(
-        Code::Unimplemented,
-        "[{}] replica {} of {} has no meeting with the others; the strategy must say how they meet",
-        own.what, context.replica_id_in_sync_group(), context.strategy().extended().name());
+    raise(Code::Unimplemented,
+          "[{}] replica {} of {} has no rendezvous with the others; the strategy must say how they "
+          "meet",
+          own.what, context.replica_id_in_sync_group(), context.strategy().extended().name());
   }
   context.rendezvous()->meet(
       context.local_replica(), own.as_call(),
@@ -342,7 +342,7 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   }
   std::vector<Gradient> results;
   {
-    const internal::RecordingPause unheard;
+    const internal::RecordingPause not_recorded;
     results = strategy_.extended().replica_all_reduce(
         *this, {.op = op, .values = values, .may_lack = may_lack, .options = options});
   }

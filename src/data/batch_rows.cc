@@ -1,4 +1,4 @@
-#include "data/rows.h"
+#include "data/batch_rows.h"
 
 #include <cstring>
 

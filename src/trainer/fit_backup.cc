@@ -1,4 +1,4 @@
-#include "trainer/backup.h"
+#include "trainer/fit_backup.h"
 
 #include <unistd.h>
 
