@@ -52,17 +52,20 @@ std::string name_of(const AskedTask& task) {
   return task.label.empty() ? task.address : task.label;
 }
 
-// A chief that only coordinates is not a server, nor is a task that trains alone.
-bool need_not_listen(const AskedTask& task) {
-  return task.problem.code == Code::Unavailable &&
-         (task.label == "chief:0" || !task.progress.empty());
+// What a task is that does not listen and need not; "" for a task that listens or should.
+std::string reason_not_to_listen(const AskedTask& task, size_t num_tasks) {
+  if (task.problem.code != Code::Unavailable) return "";
+  if (task.label == "chief:0") return "a chief that only coordinates";
+  if (!task.progress.empty()) return "a task that trains alone";
+  // The task of an address that the user gave has no label.
+  return num_tasks == 1 && !task.label.empty() ? "the only task of a run" : "";
 }
 
-std::string line_of(const AskedTask& before, const AskedTask& now, double seconds) {
-  if (need_not_listen(now)) {
-    return fmt::format(
-        "{:<14} does not listen; a {} need not\n", name_of(now),
-        now.label == "chief:0" ? "chief that only coordinates" : "task that trains alone");
+std::string line_of(const AskedTask& before, const AskedTask& now, size_t num_tasks,
+                    double seconds) {
+  const std::string reason = reason_not_to_listen(now, num_tasks);
+  if (!reason.empty()) {
+    return fmt::format("{:<14} does not listen; {} need not\n", name_of(now), reason);
   }
   if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
   const Counts a = counts_of(before), b = counts_of(now);
@@ -88,8 +91,9 @@ void ask_all(std::vector<KnownTasks>& runs) {
 }
 
 bool every_task_answered(const KnownTasks& run) {
-  return std::ranges::all_of(
-      run.tasks, [](const AskedTask& task) { return task.problem.ok() || need_not_listen(task); });
+  return std::ranges::all_of(run.tasks, [&](const AskedTask& task) {
+    return task.problem.ok() || !reason_not_to_listen(task, run.tasks.size()).empty();
+  });
 }
 
 struct StatusOptions {
@@ -133,7 +137,7 @@ std::string status_table(const std::vector<AskedTask>& before, const std::vector
       "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
       "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
   for (size_t i = 0; i < now.size(); ++i) {
-    table += line_of(before.at(i), now[i], seconds);
+    table += line_of(before.at(i), now[i], now.size(), seconds);
     if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);
   }
   return table;

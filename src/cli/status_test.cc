@@ -29,5 +29,17 @@ TEST(StatusTable, ShowsHowFarATrainingIsAlsoOfATaskThatDoesNotListen) {
       << status_table(tasks, tasks, 1);
 }
 
+TEST(StatusTable, DoesNotBlameTheOnlyTaskOfARun) {
+  std::vector<AskedTask> tasks(1);
+  tasks[0].label = "worker:0";
+  tasks[0].problem = {.code = Code::Unavailable, .message = "no answer"};
+  std::string table = status_table(tasks, tasks, 1);
+  EXPECT_TRUE(table.ends_with("worker:0       does not listen; the only task of a run need not\n"))
+      << table;
+  tasks[0].label = "";  // the user gave its address
+  table = status_table(tasks, tasks, 1);
+  EXPECT_TRUE(table.ends_with(" no answer\n")) << table;
+}
+
 }  // namespace
 }  // namespace cohort::cli

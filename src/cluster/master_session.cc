@@ -95,11 +95,20 @@ Answer MasterSession::prepare(const PrepareRun& request) {
   auto plan = std::make_shared<MasterPlan>(
       make_master_plan(run, std::move(parts), wanted, directory_.self()));
   throw_if_error(lost_task_of(*plan));
-  const Status registered = capture_status([&] { register_plan(*plan, waiting); });
-  if (!registered.ok()) release(*plan);
-  throw_if_error(registered);
-  const std::lock_guard lock(mutex_);
-  plans_[run] = std::move(plan);
+  Status status = capture_status([&] { register_plan(*plan, waiting); });
+  bool closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    closed = !closed_.ok();
+    if (status.ok()) status = closed_;
+    if (status.ok()) plans_[run] = plan;
+  }
+  if (!status.ok()) release(*plan);
+  // A task that got the plan after the message that closes the session has made a new one.
+  if (closed) {
+    for (const MasterPlan::Task& task : plan->tasks) close_on(task.link);
+  }
+  throw_if_error(status);
   answer.numbers = {run};
   return answer;
 }
@@ -305,11 +314,12 @@ void MasterSession::close(const Status& why) {
   idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
   plans.swap(plans_);
   lock.unlock();
-  for (const auto& [name, link] : tasks) {
-    (void)capture_status([&, session = id_] {
-      link->begin(encode(CloseWorkerSession{session}), [](const Answer&) {});
-    });
-  }
+  for (const auto& [name, link] : tasks) close_on(link);
+}
+
+void MasterSession::close_on(const Link::Pointer& task) const {
+  if (!task) return;
+  (void)capture_status([&] { task->begin(encode(CloseWorkerSession{id_}), [](const Answer&) {}); });
 }
 
 }  // namespace cohort::internal

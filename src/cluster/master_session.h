@@ -53,6 +53,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   Gathering gathering(std::chrono::milliseconds limit) const;
   RunRequest request_for(const GraphImpl& graph, const PrepareRun& request) const;
   void register_plan(MasterPlan& plan, const Gathering& gathering);
+  // Tells the task to forget the session. Without a link there is nothing to forget.
+  void close_on(const Link::Pointer& task) const;
   // Tells the tasks that have their parts of the plan to drop them.
   void release(const MasterPlan& plan) const;
   void check_incarnation(const std::string& task, const Link::Pointer& link);

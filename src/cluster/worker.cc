@@ -37,6 +37,8 @@ Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const R
 
 Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& plan) {
   const Deadline deadline = std::chrono::steady_clock::now() + plan.limit;
+  // Made before the wait for peers, so that a close that comes meanwhile finds the session.
+  const SessionPointer session = find_or_make(master, plan);
   std::vector<Link::Pointer> links;
   for (const auto& peer : plan.peers) {
     links.push_back(peer.address.empty() ? peers_->get(peer.name, deadline)
@@ -44,7 +46,6 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
     if (links.back()->peer().incarnation == peer.incarnation) continue;
     throw Error(restarted_task(peer.name));
   }
-  const SessionPointer session = find_or_make(master, plan);
   // Names that the session gave to tasks are not those of links.
   const std::string master_task = plan.task.empty() ? master->peer().name : "";
   session->add(

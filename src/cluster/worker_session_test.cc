@@ -101,5 +101,47 @@ TEST_F(WorkerSessionTest, APeerCannotFillTheMemoryWithStepsThatNobodyRuns) {
   EXPECT_LE(session_->num_running(), 4096u);
 }
 
+// An endpoint that connects to a stand-in for any task, and calls `meanwhile` first.
+class StandInEndpoint : public Endpoint {
+ public:
+  explicit StandInEndpoint(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
+  std::shared_ptr<Connection> connect(const std::string&, Deadline, uint64_t,
+                                      const std::function<bool()>&) override {
+    meanwhile_();
+    auto [ours, theirs] = connect_directly(self_, {.name = kPs});
+    theirs->start({[](const Message&) {}, [](const Status&) {}});
+    tasks_.push_back(std::move(theirs));
+    return ours;
+  }
+  const Peer& self() const override { return self_; }
+  void stop() override {}
+
+ private:
+  const Peer self_{.name = kWorker};
+  const std::function<void()> meanwhile_;
+  std::vector<std::shared_ptr<Connection>> tasks_;
+};
+
+TEST_F(WorkerSessionTest, ThatIsClosedWhileItsFirstPlanWaitsForAPeerLeavesNothing) {
+  const auto peers =
+      std::make_shared<Peers>(ClusterSpec{{"ps", {"localhost:1"}}, {"worker", {"localhost:2"}}},
+                              kWorker, HeartbeatOptions{},
+                              Link::Events{.received = [](const Link::Pointer&, const Message&) {},
+                                           .ended = [](const Link::Pointer&, const Status&) {}},
+                              [](const Link::Pointer&) { return std::nullopt; });
+  Worker worker(peers);
+  peers->start(std::make_shared<StandInEndpoint>([&] { worker.close_session(link_, 1); }),
+               [] { return nullptr; });
+  message_.peers.push_back({.name = kPs, .incarnation = 0});
+  message_.limit = std::chrono::seconds(60);
+  const Status status = error_of([&] { worker.register_plan(link_, message_); });
+  EXPECT_EQ(status.code, Code::Cancelled) << status.to_string();
+  ServerStatus left;
+  worker.describe(left);
+  EXPECT_EQ(left.worker_sessions, 0u);
+  EXPECT_EQ(left.plans, 0u);
+  peers->stop();
+}
+
 }  // namespace
 }  // namespace cohort::internal

@@ -77,7 +77,8 @@ Status error_when_cancelling(const Status& status) {
 }
 
 int Incidents::note(Time begun, Time now) {
-  if (now - last_ > kHealthy) count_ = 0;
+  // The time of the try that failed is not healthy, however long the try took.
+  if (begun - last_ > kHealthy) count_ = 0;
   last_ = now;
   if (count_ > 0 && begun <= noted_) return count_;
   noted_ = now;

@@ -25,7 +25,8 @@ struct FailureLimits {
 };
 
 // Counts incidents. All functions that run during an incident meet it, and it counts once. A minute
-// without an incident resets the count. Not thread-safe.
+// between a failure and the begin of the next function that fails resets the count. Not
+// thread-safe.
 class Incidents {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -57,6 +57,31 @@ TEST_F(CountedFailures, AreForgottenAfterAHealthyMinute) {
   }
 }
 
+// The time that a try took before it failed is not healthy time.
+TEST_F(CountedFailures, OfTriesLongerThanAMinuteAreNotForgotten) {
+  EXPECT_FALSE(is_lost("ps 0", 0, 90));
+  EXPECT_FALSE(is_lost("ps 0", 91, 181));
+  EXPECT_TRUE(is_lost("ps 0", 182, 272));
+}
+
+TEST_F(CountedFailures, AreForgottenAfterAHealthyMinuteBeforeALongTry) {
+  for (int second = 0; second < 2000; second += 160) {
+    EXPECT_FALSE(is_lost("ps 0", second, second + 90));
+  }
+}
+
+TEST(Failures, OfLongTriesThatRunOutOfTimeAreForgivenAFewTimes) {
+  internal::FailureClassifier failures({.ps_failures = 3, .timeouts = 2});
+  const auto start = std::chrono::steady_clock::now();
+  const auto kind_of_try = [&](int number) {
+    const auto begun = start + number * std::chrono::seconds(91);
+    return failures.classify({.code = Code::DeadlineExceeded, .message = ""}, begun,
+                             begun + std::chrono::seconds(90));
+  };
+  EXPECT_EQ(kind_of_try(0), internal::FailureKind::Transient);
+  EXPECT_EQ(kind_of_try(1), internal::FailureKind::Function);
+}
+
 TEST(Failures, AreCancellationsWhileEverythingIsCancelled) {
   const Status lost{.code = Code::Unavailable, .message = "worker 1 is lost"};
   const Status error = internal::error_when_cancelling(lost);

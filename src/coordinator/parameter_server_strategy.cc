@@ -133,6 +133,10 @@ InputContext ParameterServerExtended::input_context() const {
 
 void ParameterServerExtended::warn_outside(std::string_view what) const {
   if (TracingForWorkers::active()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!warned_.emplace(what).second) return;
+  }
   log_warning(
       "[ParameterServerStrategy] {} was called outside a scheduled function, so it happens in "
       "this process and no worker takes part; pass the code to ClusterCoordinator::schedule",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <set>
 
 #include "base/mutex.h"
 #include "base/thread_context.h"
@@ -100,6 +101,7 @@ class ParameterServerExtended : public StrategyExtended,
   mutable Mutex mutex_;
   size_t variables_ = 0;  // counted for the round robin; guarded by mutex_, as the next
   mutable ParameterServerPlan plan_;
+  mutable std::set<std::string, std::less<>> warned_;  // calls that warn_outside() has named
   // The plan's variables in their order: a lease that expires with the variable, and the bytes that
   // a step moves.
   struct Planned {

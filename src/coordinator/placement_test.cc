@@ -145,6 +145,8 @@ TEST(RunAndReduce, WarnOutsideOfScheduledFunctionsAlone) {
     return here.strategy.reduce(ReduceOp::Sum, values) +
            here.strategy.reduce(ReduceOp::Mean, Tensor(4.f));
   };
+  EXPECT_ERROR(Code::InvalidArgument, "",  // the calls below warn after it
+               coordinator.schedule([](Tensor x) { return matmul(x, x); }, ones({2, 3})));
   testing::internal::CaptureStderr();
   EXPECT_EQ(coordinator.fetch(coordinator.schedule(step)).to<float>(), 7);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find("outside a scheduled"), std::string::npos);
@@ -154,11 +156,17 @@ TEST(RunAndReduce, WarnOutsideOfScheduledFunctionsAlone) {
   EXPECT_NE(warnings.find("run() was called outside a scheduled"), std::string::npos) << warnings;
   EXPECT_NE(warnings.find("reduce() was called outside a scheduled"), std::string::npos)
       << warnings;
-  EXPECT_ERROR(Code::InvalidArgument, "",  // also after one that could not be traced
-               coordinator.schedule([](Tensor x) { return matmul(x, x); }, ones({2, 3})));
+}
+
+TEST(RunAndReduce, WarnOnceForEachCall) {
+  test::CoordinatedCluster here(1, 1);
   testing::internal::CaptureStderr();
-  here.strategy.run([] { return Tensor(3.f); });
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("outside a scheduled"), std::string::npos);
+  for (int i = 0; i < 20; ++i) {
+    here.strategy.run([] { return Tensor(3.f); });
+    (void)here.strategy.reduce(ReduceOp::Mean, Tensor(4.f));
+  }
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 2) << warnings;
 }
 
 TEST(Placement, OnAServerThatIsNotThereIsRefused) {

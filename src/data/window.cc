@@ -1,17 +1,24 @@
 // window(), and the datasets in memory that its elements are.
 
+#include "data/window.h"
+
 #include <algorithm>
 #include <deque>
 
+#include "base/machine.h"
 #include "data/stage.h"
 
 namespace cohort::data {
 namespace internal {
-namespace {
 
-// All elements from the first to the last of a window are in memory. An element takes at least 64
-// bytes, so that a longer span would take more than 64 GB.
-constexpr int64_t kMaxSpan = int64_t{1} << 30;
+// All elements from the first to the last of a window are in memory. An element of one number takes
+// 300 bytes, so that a longer span would take more than half of the memory.
+int64_t max_window_span() {
+  constexpr size_t kBytesPerElement = 512;
+  return static_cast<int64_t>(cohort::internal::physical_memory() / kBytesPerElement);
+}
+
+namespace {
 
 class WindowNode : public Stage<WindowNode, class WindowCursor> {
  public:
@@ -44,8 +51,17 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
   }
   std::string details() const override { return fmt::format("({})", size); }
 
+  // The error of a window that would hold that many elements.
+  [[noreturn]] void raise_too_long(Code code, int64_t held) const {
+    raise(code,
+          "[Window] size {} with stride {} keeps {} elements in memory, at most {} are possible; "
+          "use a smaller stride, or take every {}th element before the window",
+          size, chosen.stride, held, max_span, chosen.stride);
+  }
+
   int64_t size = 1;
   WindowOptions chosen{.shift = 1};
+  int64_t max_span = max_window_span();
 
  private:
   // A window never holds more elements than the input has.
@@ -53,11 +69,7 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
     const int64_t all = input().cardinality();
     if (all == kUnknownCardinality) return;
     const int64_t longest = all < 0 ? span() : std::min(all, span());
-    if (longest <= kMaxSpan) return;
-    raise(Code::InvalidArgument,
-          "[Window] size {} with stride {} keeps {} elements in memory, at most {} are possible; "
-          "use a smaller stride, or take every {}th element before the window",
-          size, chosen.stride, longest, kMaxSpan, chosen.stride);
+    if (longest > max_span) raise_too_long(Code::InvalidArgument, longest);
   }
 };
 
@@ -112,7 +124,11 @@ class WindowCursor : public StageCursor<WindowNode> {
     check_running(context_);
     Element element;
     ended_ = !input_->next(element);
-    if (!ended_) held_.push_back(std::move(element));
+    if (ended_) return;
+    // The node cannot know how many elements come if the input does not.
+    const auto held = static_cast<int64_t>(held_.size()) + 1;
+    if (held > node_.max_span) node_.raise_too_long(Code::ResourceExhausted, held);
+    held_.push_back(std::move(element));
   }
 
   // Moves to the start of the next window, which may lie after the end of the last window.
@@ -188,14 +204,20 @@ class SequenceCursor : public SourceCursor<SequenceNode> {
 std::shared_ptr<Node> make_window() { return std::make_shared<WindowNode>(); }
 std::shared_ptr<Node> make_sequence() { return std::make_shared<SequenceNode>(); }
 
-}  // namespace internal
-
-Dataset Dataset::window(int64_t size, const WindowOptions& options) const {
-  return internal::add_stage<internal::WindowNode>({node_}, [&](auto& node) {
+Dataset window_within(int64_t max_span, const Dataset& input, int64_t size,
+                      const WindowOptions& options) {
+  return add_stage<WindowNode>({DatasetAccess::node(input)}, [&](auto& node) {
+    node.max_span = max_span;
     node.size = size;
     node.chosen = options;
     if (options.shift == 0) node.chosen.shift = size;
   });
+}
+
+}  // namespace internal
+
+Dataset Dataset::window(int64_t size, const WindowOptions& options) const {
+  return internal::window_within(internal::max_window_span(), *this, size, options);
 }
 
 Dataset Element::dataset() const {

@@ -1,3 +1,5 @@
+#include "data/window.h"
+
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -50,6 +52,22 @@ TEST(Window, ThatFitsIntoNoMemoryIsAnError) {
   // As long as the input.
   EXPECT_EQ(windows(range(3).window(INT64_MAX)), (Rows{{0, 1, 2}}));
   EXPECT_EQ(range(3).window(2, {.shift = INT64_MAX}).cardinality(), 1);
+}
+
+// Whether it fits shows only while the elements come.
+TEST(Window, OfUnknownLengthThatFitsIntoNoMemoryIsAnError) {
+  const Dataset numbers = range(1000).filter([](int64_t) { return true; });
+  ASSERT_EQ(numbers.cardinality(), kUnknownCardinality);
+  const auto sparse = [&](const Dataset& input, int64_t stride) {
+    return windows(internal::window_within(100, input, 2, {.shift = 1, .stride = stride}));
+  };
+  EXPECT_ERROR(Code::ResourceExhausted,
+               "size 2 with stride 100 keeps 101 elements in memory, at most 100 are possible; use "
+               "a smaller stride",
+               sparse(numbers, 100));
+  EXPECT_EQ(sparse(numbers, 99).at(900), (Numbers{900, 999}));
+  EXPECT_EQ(sparse(numbers.take(100), int64_t{1} << 31).size(), 100u);
+  EXPECT_ERROR(Code::InvalidArgument, "at most 100 are possible", sparse(range(1000), 100));
 }
 
 TEST(Window, HoldsElementsOfAnyShape) {

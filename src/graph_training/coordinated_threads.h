@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
 
 #include "base/mutex.h"
 #include "base/raise.h"
@@ -62,8 +63,12 @@ class CoordinatorState {
 
   void register_thread(std::shared_ptr<CoordinatedThread> thread) {
     if (!thread) raise(Code::InvalidArgument, "[Coordinator] the thread to wait for is null");
+    CoordinatedThreads ended;  // destroyed without the mutex, because that joins
     const std::lock_guard lock(mutex_);
-    std::erase_if(threads_, [](const auto& known) { return !known->running(); });
+    const auto [first, last] =
+        std::ranges::stable_partition(threads_, [](const auto& known) { return known->running(); });
+    std::move(first, last, std::back_inserter(ended));
+    threads_.erase(first, last);
     threads_.push_back(std::move(thread));
   }
 

@@ -4,6 +4,7 @@
 #include <future>
 #include <latch>
 
+#include "base/mutex.h"
 #include "cohort/threads.h"
 #include "support/expect_error.h"
 
@@ -131,6 +132,19 @@ TEST(Coordinator, IgnoresThemWhenTold) {
       {.threads = {thread}, .stop_grace_period = milliseconds(20), .ignore_live_threads = true});
   release.set_value();
   EXPECT_TRUE(thread->join_for(milliseconds(60'000)));
+}
+
+TEST(Coordinator, ForgetsThreadsThatHaveEndedOutsideItsLock) {
+  int held = -1;
+  std::shared_ptr<CoordinatedThread> ended(new CoordinatedThread("ended", [] {}), [&](auto* last) {
+    held = internal::num_mutexes_held;
+    delete last;
+  });
+  ASSERT_TRUE(ended->join_for(milliseconds(60'000)));
+  Coordinator coordinator;
+  coordinator.register_thread(std::move(ended));
+  coordinator.start_thread("next", [] {});
+  EXPECT_EQ(held, 0);
 }
 
 TEST(Coordinator, WaitsForRegisteredThreads) {

@@ -42,7 +42,7 @@ bool MpiWorld::is_usable() const {
 void MpiWorld::check_usable() const {
   if (is_usable()) return;
   raise(
-      Code::Unavailable,
+      Code::FailedPrecondition,
       "[Mpi] MPI can not be used any more: it has ended, or an earlier collective failed and left "
       "it in an unknown state; start the job again");
 }

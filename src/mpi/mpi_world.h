@@ -24,7 +24,7 @@ class MpiWorld {
   int size() const { return size_; }
 
   // Runs body(), which makes one call that does not wait, or that all members make at once. Throws
-  // Internal with MPI's text when it fails; Unavailable after `abandon`.
+  // Internal with MPI's text when it fails; FailedPrecondition after `abandon`.
   template <typename Body>
   void call(std::string_view name, const Body& body) {
     const std::lock_guard one_at_a_time(calling_);

@@ -116,6 +116,20 @@ TEST(Status, FindsEveryRunThatGoesOn) {
   })) << output;
 }
 
+// A program that trains alone, or does something else, listens nowhere.
+TEST(Status, IsGoodOfARunOfOneTaskThatDoesNotListen) {
+  const LaunchDirectory directory;
+  const Process run(run_words({"-n", "1", "/bin/sleep", "60"}));
+  Launched status;
+  EXPECT_TRUE(eventually([&] {
+    status = command({"status"});
+    return contains(status.output, "worker:0");
+  })) << status.output;
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_TRUE(contains(status.output, "does not listen; the only task of a run need not"))
+      << status.output;
+}
+
 TEST(Doctor, DialsEveryPairOfTasks) {
   const LaunchDirectory directory;
   const Launched run = launch({"-n", "3", COHORT_COMMAND, "doctor", "--timeout", "40"});
@@ -193,6 +207,23 @@ TEST(Inspect, RecognisesGzippedRecordsAndSaysWhatItDoesNotKnow) {
   EXPECT_TRUE(contains(text.output, "/text' has an unknown format")) << text.output;
   std::ofstream(directory.path() + "/empty").close();
   EXPECT_TRUE(contains(command({"inspect", directory.path() + "/empty"}).output, "unknown format"));
+}
+
+// A shard may have no records.
+TEST(Inspect, KnowsEmptyRecordFilesByTheirNames) {
+  const LaunchDirectory directory;
+  for (const char* name : {"/a.tfrecord", "/b.tfrecords", "/c.tfrecord"}) {
+    std::ofstream(directory.path() + name).close();
+  }
+  ASSERT_EQ(Process({"/bin/gzip", directory.path() + "/c.tfrecord"}).wait(), 0);
+  for (const char* name : {"/a.tfrecord", "/b.tfrecords", "/c.tfrecord.gz"}) {
+    const Launched records = command({"inspect", directory.path() + name});
+    EXPECT_EQ(records.code, 0) << records.output;
+    EXPECT_TRUE(contains(records.output, "0 records")) << records.output;
+  }
+  std::ofstream(directory.path() + "/text.tfrecord") << "It was a dark and stormy night.\n";
+  const Launched text = command({"inspect", directory.path() + "/text.tfrecord"});
+  EXPECT_TRUE(contains(text.output, "unknown format")) << text.output;
 }
 
 // Of a training that was killed, the end is missing; what comes before is of interest.

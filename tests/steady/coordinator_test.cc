@@ -5,6 +5,7 @@
 
 #include "steady/holdings.h"
 #include "support/coordinated_cluster.h"
+#include "support/free_ports.h"
 
 namespace cohort {
 namespace {
@@ -126,6 +127,81 @@ TEST(SteadyCalls, WithNewNumbersKeepTheLatestPlans) {
     EXPECT_LE(here.cluster.server("ps", 0).status().plans, 270u) << i;
   }
   EXPECT_EQ(here.v.read_value().to<float>(), expected);
+}
+
+Tensor twice(Tensor x) { return x * 2.f; }
+COHORT_FUNCTION(steady_calls_twice, twice);
+
+TEST(SteadyCalls, OfACoordinatorOnEveryWorkerAddNothing) {
+  Coordinated here;
+  const auto measure = [&] { return here.holdings(); };
+  drive("schedule_native", calls(1000), measure, [&](int i) {
+    const auto result = here.coordinator.schedule_native("steady_calls_twice", {Tensor(float(i))},
+                                                         {{kFloat32, {}}});
+    EXPECT_EQ(here.coordinator.fetch(result)[0].to<float>(), 2 * float(i));
+  });
+  drive(
+      "run_on_each_worker", calls(200), measure,
+      [&](int i) {
+        (void)here.coordinator.fetch(
+            here.coordinator.run_on_each_worker([i] { return Tensor(float(i)); }));
+      },
+      test::kMoreBytesOfGraphs);
+  const auto add = [&](int count, const std::string& what, bool reads) {
+    drive(
+        what, count, measure,
+        [&, reads](int) {
+          const PerWorkerVariable seen(zeros({10'000}), "seen");
+          here.coordinator.schedule([&] {
+            Variable own = seen;
+            own.assign_add(ones({10'000}));
+          });
+          here.coordinator.join();
+          if (reads) (void)here.coordinator.read_all(seen);
+        },
+        test::kMoreBytesOfGraphs);
+  };
+  add(calls(200), "variables of workers that are dropped", false);
+  add(calls(200), "variables of workers that are read and dropped", true);
+}
+
+TEST(SteadyCalls, OfCoordinatorsThatAreDroppedAddNothing) {
+  test::CoordinatedCluster here(1, 1);
+  const auto value = function([] { return Tensor(3.f); });
+  const auto measure = [&] {
+    Holdings all = process_holdings();
+    const ServerStatus status = here.cluster.server("worker", 0).status();
+    all["plans"] = static_cast<int64_t>(status.plans);
+    all["handles"] = test::session_handles(here.cluster.server("worker", 0)) +
+                     test::session_handles(here.cluster.server("ps", 0));
+    return all;
+  };
+  drive(
+      "coordinators", calls(100), measure,
+      [&](int) {
+        ClusterCoordinator coordinator(here.strategy);
+        EXPECT_EQ(coordinator.fetch(coordinator.schedule(value)).to<float>(), 3.f);
+      },
+      test::kMoreBytesOfThreads);
+}
+
+// Each takes some tenths of a second: three servers begin and end.
+TEST(SteadyCalls, OfWorkersThatAreAddedAddNothing) {
+  drive(
+      "add_worker", std::min(calls(5), 50), process_holdings,
+      [](int) {
+        test::CoordinatedCluster here(1, 1);
+        ClusterCoordinator coordinator(here.strategy);
+        const std::string address = test::free_addresses(1)[0];
+        const ClusterSpec larger{
+            {"ps", {here.cluster.spec().task_address("ps", 0)}},
+            {"worker", {here.cluster.spec().task_address("worker", 0), address}}};
+        const Server late(larger, {.job_name = "worker", .task_index = 1}, {.joins_later = true});
+        EXPECT_EQ(coordinator.add_worker(address), 1);
+        const auto value = coordinator.schedule_on(1, [] { return Tensor(3.f); });
+        EXPECT_EQ(coordinator.fetch(value).to<float>(), 3.f);
+      },
+      test::kMoreBytesOfThreads);
 }
 
 }  // namespace

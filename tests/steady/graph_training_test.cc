@@ -171,5 +171,40 @@ TEST(SteadyCalls, OfSynchronousReplicasAddNothing) {
   });
 }
 
+TEST(SteadyCalls, OfQueueRunnersAndCoordinatorsThatAreDroppedAddNothing) {
+  Graph graph;
+  const auto building = graph.as_default();
+  FifoQueue queue({.capacity = 2, .dtypes = {kFloat32}, .shapes = {Shape{}}});
+  const Tensor enqueue = queue.enqueue({constant(1.f)});
+  const Tensor next = queue.dequeue()[0];
+  const QueueRunner runner({enqueue, enqueue}, {.cancel_op = queue.dequeue()[0]});
+  Session session(graph);
+  drive(
+      "queue runners", calls(100), [&] { return holdings_with(graph); },
+      [&](int) {
+        Coordinator coordinator;
+        EXPECT_EQ(runner.create_threads(session, coordinator).size(), 3u);
+        EXPECT_EQ(session.run(next).to<float>(), 1.f);
+        coordinator.request_stop();
+        coordinator.join();
+      },
+      test::kMoreBytesOfThreads);
+}
+
+TEST(SteadyCalls, OfCoordinatedThreadsAddNothing) {
+  Coordinator all;
+  drive(
+      "threads", calls(500), process_holdings,
+      [&](int) {
+        EXPECT_TRUE(all.start_thread("short", [] {})->join_for(std::chrono::minutes(1)));
+        Coordinator own;
+        own.start_loop("loop", std::chrono::hours(1), [] {});
+        own.start_thread("failing", [] { throw Error(Code::Aborted, "lost"); });
+        own.wait_for_stop();
+        EXPECT_EQ(capture_status([&] { own.join(); }).code, Code::Aborted);
+      },
+      test::kMoreBytesOfThreads);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "cohort/cohort.h"
 #include "steady/holdings.h"
 #include "support/local_cluster.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -152,6 +153,67 @@ TEST(SteadyCalls, SessionsOpenedTogetherLeaveNoDescriptors) {
     return all;
   };
   drive("64 sessions", std::min(calls(4), 30), holdings, open_together, test::kMoreBytesOfThreads);
+}
+
+TEST(SteadyCalls, OfAnAccumulatorAddNothing) {
+  Asked here;
+  const Tensor apply = here.accumulator.apply_gradient(here.x, int64_t{1} << 60);  // never stale
+  const Tensor take = here.accumulator.take_gradient(2);
+  here.session.run(global_variables_initializer());
+  drive(
+      "apply and take", calls(1000), [&] { return here.holdings(); },
+      [&](int i) {
+        here.session.run(apply, {{here.x, Tensor(float(i))}});
+        here.session.run(apply, {{here.x, Tensor(float(i))}});
+        EXPECT_EQ(here.session.run(take).to<float>(), float(i));
+      });
+}
+
+void drive_abandoned(Asked& here, int count, const std::function<Holdings()>& measure) {
+  drive("abandoned partial runs", count, measure, [&](int i) {
+    const PartialRun run = here.session.partial_run_setup({here.y, here.train}, {here.x});
+    here.session.partial_run(run, here.y, {{here.x, Tensor(float(i))}});
+  });
+}
+
+TEST(SteadyCalls, OfPartialRunsThatAreAbandonedAddNothing) {
+  Asked here;
+  drive_abandoned(here, calls(500), [&] { return here.holdings(); });
+}
+
+TEST(SteadyCalls, OfPartialRunsThatAreAbandonedOnAServerAddNothing) {
+  test::LocalCluster cluster(0, 1);
+  Asked here(cluster.target());
+  drive_abandoned(here, calls(300), [&] {
+    Holdings all = here.holdings();
+    const ServerStatus status = cluster.server("worker", 0).status();
+    all["plans"] = static_cast<int64_t>(status.plans);
+    all["handles"] = static_cast<int64_t>(status.running_steps);
+    return all;
+  });
+}
+
+void drive_saver(Asked& here, int count) {
+  const TemporaryDirectory directory;
+  Saver saver(SaverVariables{here.v, here.step}, {.max_to_keep = 2});
+  drive(
+      "save and restore", count, [&] { return here.holdings(); },
+      [&](int i) {
+        const std::string saved =
+            saver.save(here.session, directory.path() + "/model", {.global_step = i});
+        saver.restore(here.session, saved);
+      });
+}
+
+TEST(SteadyCalls, OfASaverAddNothing) {
+  Asked here;
+  drive_saver(here, calls(50));
+}
+
+TEST(SteadyCalls, OfASaverOnAServerAddNothing) {
+  test::LocalCluster cluster(0, 1);
+  Asked here(cluster.target());
+  drive_saver(here, calls(50));
 }
 
 }  // namespace

@@ -112,5 +112,95 @@ TEST(SteadyCalls, OfATrainerAddNothing) {
   drive("evaluate", calls(100), process_holdings, [&](int) { trainer.evaluate(examples); });
 }
 
+TEST(SteadyCalls, OfPredictionsAndBackupsAddNothing) {
+  Replicas here;
+  nn::Sequential model{nn::Dense(1, 4), nn::relu, nn::Dense(4, 1)};
+  optim::Sgd sgd({.learning_rate = 0.1});
+  Trainer trainer(model, nn::mean_squared_error, sgd);
+  const auto inputs =
+      data::range(8).map([](const Tensor& i) { return reshape(cast(i, kFloat32), {1}); });
+  const auto examples = data::zip({inputs, inputs}).batch(4);
+  drive("predict", calls(100), process_holdings,
+        [&](int) { (void)trainer.predict(inputs.batch(4)); });
+  drive(
+      "fit with a backup and callbacks", calls(10), process_holdings,
+      [&](int i) {
+        const TemporaryDirectory directory;
+        const auto rate = [i](int, double) { return 0.1 / (1 + i); };
+        trainer.fit(examples, {.epochs = 2,
+                               .callbacks = {std::make_shared<LearningRateScheduler>(rate),
+                                             std::make_shared<EarlyStopping>(
+                                                 EarlyStoppingOptions{.monitor = "loss"})},
+                               .backup = directory.path(),
+                               .backup_steps = 1,
+                               .progress = false});
+      },
+      test::kMoreBytesOfGraphs);
+}
+
+TEST(SteadyCalls, OfBackupAndRestoreAddNothing) {
+  Replicas here;
+  const auto dataset = data::range(8).batch(4);
+  drive("backups", calls(20), process_holdings, [&](int) {
+    const TemporaryDirectory directory;
+    BackupAndRestore backup(here.strategy, {{"w", here.w}, {"adam", here.adam}},
+                            {.directory = directory.path(), .every_steps = 1});
+    backup.run(here.strategy.distribute_dataset(dataset),
+               [&](const DistributedElement&) { here.strategy.run([&] { here.train(); }); });
+    EXPECT_EQ(backup.report().steps, 2);
+  });
+}
+
+TEST(SteadyCalls, OfInputThatIsDroppedHalfWayAddNothing) {
+  Replicas here;
+  const auto slow = data::range(1000).map([](int64_t x) { return x + 1; }, {.parallel = 2});
+  drive(
+      "pipelines", calls(200), process_holdings,
+      [&](int) {
+        data::Iterator it = slow.shuffle(100).batch(4).prefetch(2).iterate();
+        (void)it.next();
+      },
+      test::kMoreBytesOfThreads);
+  drive(
+      "distribute_datasets_from_function", calls(100), process_holdings,
+      [&](int) {
+        const auto input = here.strategy.distribute_datasets_from_function(
+            [&](const InputContext&) { return slow.batch(4).prefetch(1); });
+        auto it = input.begin();
+        here.strategy.run([](const Tensor& own) { (void)sum(own); }, *it);
+      },
+      test::kMoreBytesOfThreads);
+}
+
+TEST(SteadyCalls, OfControlFlowAddNothing) {
+  const Variable v(2.f);
+  drive("cond", calls(1000), process_holdings, [&](int i) {
+    GradientTape tape;
+    const Tensor y = cond(
+        Tensor(i % 2 == 0), [&] { return v * 3.f; }, [&] { return square(v); });
+    (void)tape.gradient(y, {v});
+  });
+  drive("while_loop", calls(500), process_holdings, [&](int) {
+    GradientTape tape;
+    const Tensor y =
+        while_loop([](std::span<const Tensor> state) { return state[0] < 100.f; },
+                   [&](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] * v}; },
+                   {Tensor(1.f)})[0];
+    (void)tape.gradient(y, {v});
+  });
+}
+
+TEST(SteadyCalls, OfACheckpointManagerAddNothing) {
+  Replicas here;
+  const TemporaryDirectory directory;
+  CheckpointManager manager(Checkpoint({{"w", here.w}, {"adam", here.adam}}), directory.path(),
+                            {.max_to_keep = 2});
+  drive("save and restore_latest", calls(50), process_holdings, [&](int) {
+    const std::string saved = manager.save();
+    EXPECT_EQ(manager.restore_latest(), saved);
+    EXPECT_LE(manager.checkpoints().size(), 2u);
+  });
+}
+
 }  // namespace
 }  // namespace cohort

@@ -158,12 +158,18 @@ void inspect_file(const std::string& path, const InspectOptions& options) {
   throw_if_error(status);
 }
 
-// By its first bytes, after decompression if the file is compressed.
-bool begins_as_tfrecord(const std::string& path) {
+bool is_named_as_tfrecord(std::string_view name) {
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  return name.ends_with(".tfrecord") || name.ends_with(".tfrecords");
+}
+
+// By its first bytes, after decompression if the file is compressed. A file without bytes is a
+// shard without records if its name says so.
+bool is_tfrecord(const std::string& path) {
   bool has_record = false;
   const Status status = capture_status(
       [&] { has_record = data::tfrecord(path).iterate().next_optional().has_value(); });
-  return status.ok() && has_record;
+  return status.ok() && (has_record || is_named_as_tfrecord(path));
 }
 
 void inspect_tfrecord(const std::string& path, const InspectOptions&) {
@@ -256,7 +262,7 @@ std::string kind_of(const std::string& path) {
   if (is_event_file(name)) return "events";
   if (name.ends_with(".safetensors")) return "safetensors";
   if (name.ends_with(".manifest.json")) return "checkpoint";
-  if (begins_as_tfrecord(path)) return "tfrecord";
+  if (is_tfrecord(path)) return "tfrecord";
   return is_graph(path) ? "graph" : "unknown";
 }
 

@@ -86,6 +86,18 @@ TEST(Strategies, ColocateOnlyWithTheirOwnVariables) {
                strategy.extended().colocate_vars_with(stranger));
 }
 
+TEST(Strategies, RefuseVariablesThatHoldNothing) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  StrategyExtended& extended = strategy.extended();
+  const Variable v(1.f);
+  EXPECT_EQ(extended.non_slot_devices({v}), extended.parameter_devices());
+  EXPECT_ERROR(Code::FailedPrecondition, "holds nothing", extended.non_slot_devices({Variable()}));
+  EXPECT_ERROR(Code::FailedPrecondition, "holds nothing",
+               extended.non_slot_devices({v, Variable()}));
+  EXPECT_ERROR(Code::FailedPrecondition, "holds nothing", extended.colocate_vars_with(Variable()));
+}
+
 TEST(Strategies, HaveOneLogicalDevicePerReplica) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const Tensor value = zeros({4, 6});

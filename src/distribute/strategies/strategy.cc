@@ -254,7 +254,9 @@ DistributedValue StrategyExtended::update_places(const Destinations& where,
   return {DistributedValue::Kind::Mirrored, std::move(results)};
 }
 
-std::vector<std::string> StrategyExtended::non_slot_devices(const std::vector<Variable>&) const {
+std::vector<std::string> StrategyExtended::non_slot_devices(
+    const std::vector<Variable>& variables) const {
+  for (const Variable& variable : variables) (void)internal::VariableAccess::impl(variable);
   return parameter_devices();
 }
 
