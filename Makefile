@@ -8,7 +8,7 @@ DEMO_ARGS ?=
 FRESH ?= 'make run' 'make test'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test optional fresh format asan tsan soak docs bench compare install clean
+.PHONY: help setup run build test optional fresh format lint asan tsan soak docs bench compare install clean
 
 help:            ## this list
 	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,14 @@ fresh:           ## run FRESH ('make run' 'make test') on a clean Debian 12 of i
 
 format:          ## bring every source file into the project's form
 	tools/check_format.py --fix .
+
+# clang-tidy reads headers that protoc makes.
+lint:            ## check the form; run clang-tidy on what differs from main (ALL=1: on the whole library)
+	@scripts/setup.sh --lint
+	@tools/check_format.py .
+	@cmake --preset dev --log-level=WARNING >/dev/null
+	@cmake --build --preset dev --target $(patsubst %.proto,%.pb.h,$(wildcard proto/cohort/*.proto)) >/dev/null
+	@tools/lint.py $(if $(ALL),--all) --jobs $(JOBS) . build/dev
 
 asan tsan: setup ## run the unit and conformance tests under a sanitizer
 	cmake --preset $@

@@ -5,6 +5,7 @@
 #   scripts/setup.sh               install what is missing (as root, or through sudo without a password)
 #   scripts/setup.sh --list        print the packages, one per line
 #   scripts/setup.sh --optional …  the same, with the packages of the optional parts
+#   scripts/setup.sh --lint …      the same, with what `make lint` needs
 #   scripts/setup.sh --docs …      the same, with what `make docs` needs
 #
 # COHORT_NO_SETUP=1 skips it: for machines where the libraries were put in place some other way.
@@ -55,6 +56,10 @@ slurm-client            # the same
 munge                   # the same
 python3-venv            # a place for TensorBoard, which is on PyPI only
 python3-torch           # DistributedDataParallel, which benchmarks compare with
+'
+
+readonly LINT_PACKAGES='
+clang-tidy              # finds what compilers do not warn of
 '
 
 readonly DOCS_PACKAGES='
@@ -113,6 +118,7 @@ main() {
   while true; do
     case ${1:-} in
       --optional) chosen+=$OPTIONAL_PACKAGES ;;
+      --lint) chosen+=$LINT_PACKAGES ;;
       --docs) chosen+=$DOCS_PACKAGES ;;
       *) break ;;
     esac
@@ -121,7 +127,7 @@ main() {
   case ${1:-} in
     '') ;;
     --list) packages && return ;;
-    *) echo "usage: scripts/setup.sh [--optional] [--docs] [--list]" >&2 && exit 2 ;;
+    *) echo "usage: scripts/setup.sh [--optional] [--lint] [--docs] [--list]" >&2 && exit 2 ;;
   esac
   [[ -z ${COHORT_NO_SETUP:-} ]] || return 0
   if ! command -v dpkg-query >/dev/null; then

@@ -42,8 +42,9 @@ def words_for_clang(words):
     return kept
 
 
-def entries(build):
-    """Yields one entry for each source of the build, the first where several targets compile it."""
+def entries(build, several_at_once=False):
+    """Yields one entry for each source of the build, the first where several targets compile it; or one for each
+    file that the compiler is given."""
     seen = set()
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
@@ -52,7 +53,7 @@ def entries(build):
         words = words_for_clang(shlex.split(entry["command"]))
         if any("torch/csrc/api/include" in word for word in words) and ATEN_FIRST[1] not in words:
             words += ATEN_FIRST
-        for source in sources(path):
+        for source in [path] if several_at_once else sources(path):
             if source not in seen:
                 seen.add(source)
                 yield {"directory": entry["directory"], "file": str(source), "arguments": [*words, "-c", str(source)]}

@@ -374,6 +374,85 @@ class CompileCommands(Scratch):
         self.assertIn("-include ATen/core/ivalue.h -c", " ".join(found["a.cc"]))
 
 
+class Lint(Scratch):
+    """tools/lint.py with a stand-in for clang-tidy, which finds each line with the word "wrong"."""
+
+    TIDY = """#!/bin/sh
+for last; do :; done
+for file in $(sed -n 's/#include "\\(.*\\)"/\\1/p' $last) $last; do
+  sed -n "/wrong/s|.*|$file:1:1: error: a wrong line [bugprone-wrong,-warnings-as-errors]|p" $file
+  sed -n "/new/s|.*|$file:1:1: error: too new [clang-diagnostic-error]|p" $file
+done
+grep -q wrong $last && exit 1 || exit 0
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.root.resolve()
+        self.write("bin/clang-tidy", self.TIDY, 0o755)
+        for name in ("a", "b"):
+            self.write(f"src/{name}.cc", f"int {name};\n")
+        self.write("src/a_test.cc", "wrong\n")
+        self.write("build/src/u/unity_0_cxx.cxx", "".join(f'#include "{self.root}/src/{name}.cc"\n' for name in "ab"))
+        files = ("build/src/u/unity_0_cxx.cxx", "src/a_test.cc")
+        self.write("build/compile_commands.json", json.dumps(
+            [{"directory": str(self.root), "file": name, "command": f"g++ -c {name}"} for name in files]))
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("add", "src")
+        self.git("commit", "--quiet", "--message=x")
+
+    def git(self, *arguments):
+        settings = ("-c", "user.name=x", "-c", "user.email=x", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *settings, "-C", self.root, *arguments], check=True)
+
+    def lint(self, *options):
+        env = {**os.environ, "PATH": f"{self.root}/bin:/usr/bin:/bin"}
+        return self.run_tool(sys.executable, ROOT / "tools/lint.py", *options, self.root, self.root / "build", env=env)
+
+    def test_a_changed_file_that_fails_a_check_is_named(self):
+        self.write("src/b.cc", "wrong\n")
+        code, output = self.lint()
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/b.cc:1:1: a wrong line [bugprone-wrong]\nlint: 1 failures in 1 compilations", output)
+
+    def test_files_that_did_not_change_and_tests_are_left_out(self):
+        self.write("src/b.cc", "wrong\n")
+        self.git("commit", "--quiet", "--all", "--message=y")
+        self.write("src/a.cc", "int c;\n")
+        self.write("src/a_test.cc", "wrong again\n")
+        self.assertEqual(self.lint(), (0, "lint: 0 failures in 1 compilations\n"))
+        self.assertEqual(self.lint("--since", "HEAD^")[0], 1)
+
+    def test_all_files_are_read_as_they_are_compiled(self):
+        self.write("src/b.cc", "wrong\n")
+        self.git("commit", "--quiet", "--all", "--message=y")
+        code, output = self.lint("--all")
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/b.cc:1:1: a wrong line", output)
+        self.assertIn("1 failures in 1 compilations", output)
+
+    def test_a_changed_header_is_read_in_a_source_that_includes_it(self):
+        header = self.write("src/c.h", "wrong\n")
+        self.write("src/a.cc", f'#include "{header}"\n')
+        self.git("add", "src")
+        self.git("commit", "--quiet", "--message=y")
+        self.write("src/c.h", "wrong again\n")
+        self.assertIn("src/c.h:1:1: a wrong line", self.lint()[1])
+
+    def test_where_a_check_is_wrong_may_be_listed_while_it_is(self):
+        self.write("src/b.cc", "wrong\n")
+        self.write("tools/lint.txt", "# why\nbugprone-wrong: src/b.cc\n")
+        self.assertEqual(self.lint("--all")[0], 0, self.lint("--all")[1])
+        self.write("src/b.cc", "int b;\n")
+        code, output = self.lint("--all")
+        self.assertEqual(code, 1, output)
+        self.assertIn("lint.txt: bugprone-wrong does not fail in src/b.cc", output)
+
+    def test_what_clang_cannot_compile_is_counted_and_passes(self):
+        self.write("src/b.cc", "new\n")
+        self.assertEqual(self.lint(), (0, "lint: 0 failures in 1 compilations, 1 of which clang could read in part only\n"))
+
+
 LEFT_OUT = "MPI\tcohort::mpi\tno MPI was found\tapt-get install mpi\tsrc/mpi/mpi_test.cc\n"
 
 
@@ -571,7 +650,7 @@ class Setup(Scratch):
                          "apt-get install --yes --no-install-recommends ccache lld")
 
     def test_it_installs_further_packages_when_asked(self):
-        for option, package in (("--optional", "libopenmpi-dev"), ("--docs", "doxygen")):
+        for option, package in (("--optional", "libopenmpi-dev"), ("--lint", "clang-tidy"), ("--docs", "doxygen")):
             self.installed()
             code, output = self.setup_as_user(option, MAY_SUDO="1")
             self.assertEqual(code, 0, output)
@@ -586,7 +665,7 @@ class Setup(Scratch):
 
     def test_every_package_has_a_reason_in_the_documents(self):
         page = (ROOT / "docs/dependencies.md").read_text()
-        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--docs", "--list")[1].split():
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--lint", "--docs", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
 
 
