@@ -272,6 +272,16 @@ CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const 
   const auto known = at.callables.find(call.key);
   if (known != at.callables.end()) return known->second.call;
   const int before = at.graph->size();
+  CallPtr made;
+  const Status status = capture_status([&] { made = add(connection, call); });
+  if (!status.ok() && at.graph->size() > before) at.is_spoiled = true;
+  throw_if_error(status);
+  at.callables.emplace(call.key, Connected::Prepared{made, call.uses, at.graph->size() - before});
+  return made;
+}
+
+CallPtr ParameterServers::add(const ServerConnection& connection, const Call& call) const {
+  Connected& at = *connection.connected;
   Destination to{.graph = *at.graph, .home = connection.device, .container = options_.container};
   std::vector<NodeOutput> feeds;
   if (call.call_id) {
@@ -280,9 +290,7 @@ CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const 
   }
   const LoweredFunction lowered = lower_to_worker(*call.make(), call.values, to);
   feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
-  const CallPtr made = at.prepare(feeds, lowered.fetches, call.patience);
-  at.callables.emplace(call.key, Connected::Prepared{made, call.uses, at.graph->size() - before});
-  return made;
+  return at.prepare(feeds, lowered.fetches, call.patience);
 }
 
 void ParameterServers::drop(ServerConnection& connection,

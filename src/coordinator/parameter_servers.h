@@ -124,6 +124,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   void prepare(ServerConnection& connection, const Call& call, Ready& ready);
   // The caller has the connection's turn, and there is a session.
   CallPtr find_or_add(const ServerConnection& connection, const Call& call);
+  CallPtr add(const ServerConnection& connection, const Call& call) const;
 
   // A thread that connects does not have the turn, so callers with a connection do not wait for it.
   ConnectedPtr open(const ServerConnection& connection, std::chrono::milliseconds limit) const;

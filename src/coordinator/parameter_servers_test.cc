@@ -44,6 +44,25 @@ TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
   servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}}));
 }
 
+TEST(ParameterServers, MakeUpdatesAfterOneThatCannotBePlaced) {
+  const test::LocalCluster cluster(1, 0);
+  internal::ParameterServers servers(cluster.spec(), {.container = "placed"});
+  servers.take_over();
+  const auto update = [&](const char* name, const char* where) {
+    return internal::GroupUpdate{
+        .name = name,
+        .home = servers.device(0),
+        .function = internal::trace(name, {}, [&](std::span<const Tensor>) {
+          const auto on = device(where);
+          return std::vector<Tensor>{ones({2}) + constant(1.f)};
+        })};
+  };
+  const Tensor call_id({int64_t{1}, int64_t{1}, int64_t{0}});
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be placed",
+               servers.make(update("bad", "/gpu:0"), call_id));
+  servers.make(update("good", "/cpu:0"), call_id);
+}
+
 // A variable on the first server.
 std::shared_ptr<internal::RemoteVariable> make_variable(
     const std::shared_ptr<internal::ParameterServers>& servers) {

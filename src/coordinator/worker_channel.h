@@ -89,6 +89,9 @@ class WorkerChannel {
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
+  // Opens a session in place of the one that cannot be used. The caller has lowering_.
+  void open_session();
+  // Throws Unavailable when the session was dropped.
   std::shared_ptr<Connected> connected() const;
   // Null when the worker does not have the function.
   CallPtr find_lowered(const Connected& at, const Key& key) const;

@@ -113,6 +113,19 @@ TEST(SteadyCalls, OfSynchronousTrainingAddNothing) {
       test::kMoreBytesOfGraphs);
 }
 
+TEST(SteadyCalls, ThatCannotBePlacedAddNothing) {
+  Coordinated here;
+  const auto measure = [&] { return here.holdings(); };
+  drive("functions", calls(200), measure, [&](int) {
+    const auto failed = here.coordinator.schedule([] {
+      const auto on = device("/gpu:0");
+      return ones({2}) + constant(1.f);
+    });
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", (void)here.coordinator.fetch(failed));
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", here.coordinator.join());
+  });
+}
+
 // Workers and servers keep the plans of the numbers that a function was called with last.
 TEST(SteadyCalls, WithNewNumbersKeepTheLatestPlans) {
   Coordinated here;
