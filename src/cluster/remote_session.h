@@ -65,7 +65,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // so the error adds why the connection before ended.
   void throw_explained(Status status) const;
   // The result of a call whose connection ended before the answer.
-  Status lost(const Peer& server, const Status& why) const;
+  Status lost(const Peer& server, const Status& end) const;
   // As Link::call. Throws Unavailable also if this side has ended the connection because the server
   // was silent.
   Answer call(Link& link, Message request, Deadline deadline) const;
@@ -88,6 +88,8 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   uint64_t next_call_ = 1;
   bool closed_ = false;
   Status link_end_;  // why the last connection ended, if one did
+
+  LinkWatch watch_;  // it calls until it is gone, so it goes first
 };
 
 }  // namespace cohort::internal

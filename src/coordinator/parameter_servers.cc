@@ -182,7 +182,6 @@ void ParameterServers::make(const GroupUpdate& update, const Tensor& call_id) {
                     .values = {},
                     .uses = {update.name},
                     .call_id = call_id,
-                    .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
@@ -312,17 +311,12 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     Status status = capture_status([&] { prepare(at, call, ready); });
     if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
     if (status.ok()) {
-      status = capture_status([&] {
-        results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
-      });
+      status =
+          capture_status([&] { results = ready.session->run_callable(*ready.call, values, {}); });
     }
     if (status.ok()) {
       results.pop_back();  // the output that says that the call is done
       return results;
-    }
-    if (call.limit.count() > 0 && status.code == Code::DeadlineExceeded) {
-      status.code = Code::Unavailable;
-      ready.session->abandon(status);
     }
     if (is_stale(status) || status.code == Code::Unavailable) drop(at, ready.session);
     if (attempt == 0 && is_stale(status)) continue;
