@@ -292,7 +292,16 @@ void RemoteSession::cancel_runs() {
   }
 }
 
-void RemoteSession::abandon(const Status& why) { link()->close(why); }
+void RemoteSession::clear_containers(const std::vector<std::string>& containers,
+                                     std::chrono::milliseconds limit) {
+  const Link::Pointer at = link();
+  if (!at || at->ended()) return;
+  const Status status =
+      capture_status([&] { at->call(encode(ClearContainers{containers}), Clock::now() + limit); });
+  if (status.ok()) return;
+  log_debug("[Session] clearing containers of {}: {}", at->peer().name, status.message);
+  at->close(status);
+}
 
 std::vector<std::string> RemoteSession::list_devices() const {
   check_open();

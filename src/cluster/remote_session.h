@@ -25,8 +25,10 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
-  // Ends the connection without telling the server, which does not answer any more.
-  void abandon(const Status& why);
+  // Has the server's task forget the state of these containers, if the server answers within the
+  // limit. If it does not, the connection ends.
+  void clear_containers(const std::vector<std::string>& containers,
+                        std::chrono::milliseconds limit);
 
   // Whether the connection to the server has ended, and with it what the server kept for the
   // session.

@@ -32,7 +32,16 @@ ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersO
   }
 }
 
+ParameterServers::~ParameterServers() {
+  for (const auto& connection : connections_) {
+    if (!took_over_ || !connection->connected) continue;
+    connection->connected->session->clear_containers(
+        {options_.container, gathering_container(options_.container)}, kExamineLimit);
+  }
+}
+
 void ParameterServers::take_over() {
+  took_over_ = true;
   const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
   std::string missing;
   Code code = Code::Unavailable;

@@ -29,6 +29,8 @@ struct ParameterServersOptions {
 class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
  public:
   ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options);
+  // Servers that were taken over and still answer forget the state of the container.
+  ~ParameterServers();
 
   size_t size() const { return connections_.size(); }
   const DeviceName& device(size_t ps) const { return connections_[ps]->device; }
@@ -144,6 +146,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<ServerConnection>> connections_;
+  std::atomic<bool> took_over_ = false;
   Mutex mutex_;
   std::set<std::string> names_;         // given out; guarded by mutex_, as the next
   std::map<std::string, int> numbers_;  // the last number that was appended to a name

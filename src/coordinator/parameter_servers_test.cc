@@ -197,6 +197,20 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+TEST(ParameterServers, ThatAreFrozenDoNotHoldUpTheEndOfAChief) {
+  test::ProcessCluster cluster(COHORT_TEST_TASK, 1, 0);
+  auto servers = std::make_shared<internal::ParameterServers>(
+      cluster.spec(),
+      internal::ParameterServersOptions{.container = "left", .silence_limit = milliseconds(1500)});
+  servers->take_over();
+  (void)make_variable(servers);
+  cluster.task("ps", 0).freeze();
+  const auto began = std::chrono::steady_clock::now();
+  servers = nullptr;
+  // An answer would be waited for during 60 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
 // The error is the same whether the server has the plan or has to make it first.
 TEST(ParameterServers, ThatAreFrozenAreNamedWithTheVariable) {
   test::ProcessCluster cluster(COHORT_TEST_TASK, 1, 0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "cluster/ask_server.h"
 #include "coordinator/per_worker_data.h"
@@ -81,6 +82,12 @@ void WorkerChannel::cancel() {
     if (connected_) session = connected_->session;
   }
   if (session) session->cancel_runs();
+}
+
+void WorkerChannel::clear() {
+  const Status status = capture_status(
+      [&] { connected()->session->clear_containers({options_.container}, kOpenLimit); });
+  if (!status.ok()) log_debug("[Coordinator] {}", status.message);
 }
 
 std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {

@@ -54,6 +54,8 @@ class WorkerChannel {
   bool is_gone(uint64_t generation) const;
   // Makes all runs end with Cancelled.
   void cancel();
+  // Has the worker, if it answers, forget all iterators, variables and results. Nothing runs.
+  void clear();
 
  private:
   // Where each argument of a call is kept; empty when all arguments are fed.

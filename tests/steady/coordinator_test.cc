@@ -126,6 +126,30 @@ TEST(SteadyCalls, ThatCannotBePlacedAddNothing) {
   });
 }
 
+// Servers and workers forget what belonged to a strategy or a coordinator that has ended.
+TEST(SteadyCalls, OfParameterServerStrategiesThatAreDroppedAddNothing) {
+  const test::LocalCluster cluster(1, 1);
+  const SimpleClusterResolver resolver(cluster.spec());
+  drive(
+      "strategies", calls(20), process_holdings,
+      [&](int) {
+        ParameterServerStrategy strategy(resolver);
+        const Variable large = strategy.create([] { return Variable(zeros({1'000'000})); });
+        (void)large.read_value();
+      },
+      test::kMoreBytesOfGraphs);
+  drive(
+      "coordinators", calls(20), process_holdings,
+      [&](int) {
+        ParameterServerStrategy strategy(resolver);
+        ClusterCoordinator coordinator(strategy);
+        const PerWorkerVariable large(zeros({1'000'000}));
+        (void)coordinator.fetch(
+            coordinator.run_on_each_worker([&] { return sum(large.variable().read_value()); }));
+      },
+      test::kMoreBytesOfGraphs);
+}
+
 // Workers and servers keep the plans of the numbers that a function was called with last.
 TEST(SteadyCalls, WithNewNumbersKeepTheLatestPlans) {
   Coordinated here;
