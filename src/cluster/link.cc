@@ -104,4 +104,26 @@ void Link::end(const Status& why) {
   events_.ended(shared_from_this(), why);
 }
 
+namespace {
+
+// The watch counts looks, not time, so that a pause of this process is not blamed on a peer.
+constexpr int kLooksPerLimit = 8;
+
+}  // namespace
+
+void LinkWatch::look_later(const std::weak_ptr<Link>& link, uint64_t progress, int silent) {
+  timers_.at(std::chrono::steady_clock::now() + limit_ / kLooksPerLimit, [=, this] {
+    const Link::Pointer alive = link.lock();
+    if (alive && !alive->ended()) look(alive, progress, silent);
+  });
+}
+
+void LinkWatch::look(const Link::Pointer& link, uint64_t progress, int silent) {
+  const uint64_t now = link->connection()->progress();
+  silent = now == progress ? silent + 1 : 0;
+  if (silent > kLooksPerLimit) return give_up_(link);
+  if (silent > 0) link->post(encode(Ping{now}));
+  look_later(link, now, silent);
+}
+
 }  // namespace cohort::internal

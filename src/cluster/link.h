@@ -10,6 +10,7 @@
 
 #include "base/activity.h"
 #include "base/mutex.h"
+#include "base/timers.h"
 #include "cluster/protocol.h"
 #include "cohort/credentials.h"
 #include "transport/connection.h"
@@ -65,7 +66,12 @@ class Link : public std::enable_shared_from_this<Link> {
   const Peer& peer() const { return connection_->peer(); }
   const std::string& self() const { return self_; }
   bool ended() const { return ended_.load(); }
-  void close(const Status& why) { connection_->close(why); }
+  // Whether this side has closed the link, which then ends soon.
+  bool closed() const { return closed_.load(); }
+  void close(const Status& why) {
+    closed_ = true;
+    connection_->close(why);
+  }
 
  private:
   Link(std::shared_ptr<Connection> connection, std::string self, Events events)
@@ -77,12 +83,38 @@ class Link : public std::enable_shared_from_this<Link> {
   const std::shared_ptr<Connection> connection_;
   const std::string self_;
   const Events events_;
+  std::atomic<bool> closed_{false};
   std::atomic<bool> ended_{false};
 
   Mutex mutex_;
   uint64_t next_request_ = 1;  // guarded by mutex_, like all members below
   std::unordered_map<uint64_t, Answered> unanswered_;
   Status end_;
+};
+
+// Gives up peers that are silent, because they are frozen or the network has cut the connection. A
+// peer that dies ends its connection. Heartbeats have connections of their own and ask only peers
+// that listen somewhere, so the watch pings the peer on the watched connection, which a thread of
+// the peer always reads. Thread-safe.
+class LinkWatch {
+ public:
+  using GiveUp = std::function<void(const Link::Pointer& silent)>;
+  // `limit`: how long a peer may be silent. `give_up` is called on a thread of Timers, and closes
+  // the link.
+  LinkWatch(std::chrono::milliseconds limit, GiveUp give_up)
+      : limit_(limit), give_up_(std::move(give_up)) {}
+
+  // Until the link ends or is given up.
+  void watch(const Link::Pointer& link) { look_later(link, 0, 0); }
+
+ private:
+  // `progress`: of the connection at the last look; `silent`: looks in a row without progress.
+  void look_later(const std::weak_ptr<Link>& link, uint64_t progress, int silent);
+  void look(const Link::Pointer& link, uint64_t progress, int silent);
+
+  const std::chrono::milliseconds limit_;
+  const GiveUp give_up_;
+  Timers timers_;
 };
 
 }  // namespace cohort::internal

@@ -14,16 +14,16 @@
 namespace cohort::internal {
 namespace {
 
-// The watch counts looks, not time, so that a pause of this process is not blamed on a client.
-constexpr int kLooksPerLimit = 8;
-
-Status silent_client(const Peer& client, std::chrono::milliseconds limit) {
-  return {.code = Code::Unavailable,
-          .message = fmt::format(
-              "[Server] {} was silent for {:.1f} s and was given up with its sessions: it was "
-              "frozen, or could not be reached. Open a new session; "
-              "ServerOptions::silence_limit says how long a client may be silent",
-              client.name, std::chrono::duration<double>(limit).count())};
+void give_up_client(const Link::Pointer& client, std::chrono::milliseconds limit) {
+  const Status why{
+      .code = Code::Unavailable,
+      .message = fmt::format("[Server] {} was silent for {:.1f} s and was given up with its "
+                             "sessions: it was frozen, or could not be reached. Open a new "
+                             "session; ServerOptions::silence_limit says how long a client may be "
+                             "silent",
+                             client->peer().name, std::chrono::duration<double>(limit).count())};
+  log_warning("{}", why.message);
+  client->close(why);
 }
 
 ServerStatus::Peer status_of(Link& link) {
@@ -38,26 +38,6 @@ ServerStatus::Peer status_of(Link& link) {
 
 }  // namespace
 
-void ClientWatch::look_later(const std::weak_ptr<Link>& client, uint64_t received, int silent) {
-  timers_.at(std::chrono::steady_clock::now() + limit_ / kLooksPerLimit, [=, this] {
-    const Link::Pointer alive = client.lock();
-    if (alive && !alive->ended()) look(alive, received, silent);
-  });
-}
-
-void ClientWatch::look(const Link::Pointer& client, uint64_t received, int silent) {
-  const uint64_t now = client->connection()->traffic().messages_received;
-  silent = now == received ? silent + 1 : 0;
-  if (silent > kLooksPerLimit) {
-    const Status why = silent_client(client->peer(), limit_);
-    log_warning("{}", why.message);
-    client->close(why);
-    return;
-  }
-  if (silent > 0) client->post(encode(Ping{now}));
-  look_later(client, now, silent);
-}
-
 Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
              Link::Events events, PendingWaitOf pending_wait_of)
     : cluster_(std::move(cluster)),
@@ -65,7 +45,9 @@ Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& hear
       events_(std::move(events)),
       pending_wait_of_(std::move(pending_wait_of)),
       heartbeat_(heartbeat),
-      clients_(heartbeat.limit) {}
+      clients_(heartbeat.limit, [limit = heartbeat.limit](const Link::Pointer& client) {
+        give_up_client(client, limit);
+      }) {}
 
 void Peers::start(std::shared_ptr<Endpoint> endpoint, MakeEndpoint make_outbound) {
   make_outbound_ = std::move(make_outbound);

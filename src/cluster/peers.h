@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/timers.h"
 #include "cluster/link.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
@@ -20,26 +19,6 @@
 #include "transport/direct_connection.h"
 
 namespace cohort::internal {
-
-// Gives up clients that are silent. A client that dies ends its connection; one that is frozen
-// keeps its connection, and with it sessions and their state. Clients listen nowhere, so the watch
-// pings them on their own connection, which a thread of theirs always reads. Thread-safe.
-class ClientWatch {
- public:
-  // `limit`: how long a client may be silent.
-  explicit ClientWatch(std::chrono::milliseconds limit) : limit_(limit) {}
-
-  // Until the link ends, or is closed here with the reason.
-  void watch(const Link::Pointer& client) { look_later(client, 0, 0); }
-
- private:
-  // `received`: messages of the client before; `silent`: looks in a row without a new one.
-  void look_later(const std::weak_ptr<Link>& client, uint64_t received, int silent);
-  void look(const Link::Pointer& client, uint64_t received, int silent);
-
-  const std::chrono::milliseconds limit_;
-  Timers timers_;
-};
 
 // A task's links to the others of its cluster, one for each, made when first needed by either side;
 // to tasks of any cluster that a session names by their addresses; and one to itself. Thread-safe.
@@ -111,7 +90,7 @@ class Peers {
 
   // These call back until they are gone, so they go first.
   Heartbeat heartbeat_;
-  ClientWatch clients_;
+  LinkWatch clients_;  // they listen nowhere
 };
 
 // How many bytes each peer of a task has under way there: feeds and tensors of steps that are not

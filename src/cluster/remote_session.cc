@@ -25,6 +25,15 @@ std::chrono::milliseconds remaining(Deadline deadline) {
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
 }
 
+void give_up_server(const Link::Pointer& server, std::chrono::milliseconds limit) {
+  server->close({.code = Code::Unavailable,
+                 .message = fmt::format(
+                     "[Session] {} was silent for {:.1f} s on the connection of the session: the "
+                     "network has cut the connection, or the server is frozen; "
+                     "SessionOptions::silence_limit says how long a server may be silent",
+                     server->peer().name, std::chrono::duration<double>(limit).count())});
+}
+
 }  // namespace
 
 // A run that the server has prepared; its end releases what the tasks keep for it.
@@ -46,7 +55,10 @@ RemoteSession::RemoteSession(std::shared_ptr<GraphImpl> graph, std::string addre
       options_(options),
       endpoint_(make_client_endpoint(options.credentials)),
       heartbeat_({.credentials = options.credentials, .limit = options.silence_limit}),
-      writer_(graph) {}
+      writer_(graph),
+      watch_(options.silence_limit, [limit = options.silence_limit](const Link::Pointer& link) {
+        give_up_server(link, limit);
+      }) {}
 
 RemoteSession::~RemoteSession() {
   close();
@@ -93,6 +105,8 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
   }
+  // Heartbeats may pass where the network has cut this connection.
+  if (made->connection()->kind() == "grpc") watch_.watch(made);
   Link::Pointer before;  // released after the lock
   const std::lock_guard lock(mutex_);
   before = std::exchange(link_, made);
@@ -134,7 +148,9 @@ void RemoteSession::fail_calls(const Status& why) {
   }
 }
 
-Status RemoteSession::lost(const Peer& server, const Status& why) const {
+Status RemoteSession::lost(const Peer& server, const Status& end) const {
+  const bool closed_here = end.code == Code::Cancelled && end.cause;
+  const Status& why = closed_here ? *end.cause : end;
   return {.code = Code::Unavailable,
           .message =
               fmt::format("[Session] the server at grpc://{} is lost: {}", address_, why.message),
@@ -276,7 +292,16 @@ void RemoteSession::cancel_runs() {
   }
 }
 
-void RemoteSession::abandon(const Status& why) { link()->close(why); }
+void RemoteSession::clear_containers(const std::vector<std::string>& containers,
+                                     std::chrono::milliseconds limit) {
+  const Link::Pointer at = link();
+  if (!at || at->ended()) return;
+  const Status status =
+      capture_status([&] { at->call(encode(ClearContainers{containers}), Clock::now() + limit); });
+  if (status.ok()) return;
+  log_debug("[Session] clearing containers of {}: {}", at->peer().name, status.message);
+  at->close(status);
+}
 
 std::vector<std::string> RemoteSession::list_devices() const {
   check_open();
@@ -293,7 +318,7 @@ void RemoteSession::close() {
     if (std::exchange(closed_, true)) return;
     link = link_;
   }
-  if (!link || link->ended()) return;
+  if (!link || link->ended() || link->closed()) return;
   const Status status = capture_status(
       [&] { link->call(encode(CloseSession{session_}), Clock::now() + kClosingLimit); });
   if (!status.ok()) log_warning("[Session] closing it: {}", status.to_string());

@@ -25,8 +25,10 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
-  // Ends the connection without telling the server, which does not answer any more.
-  void abandon(const Status& why);
+  // Has the server's task forget the state of these containers, if the server answers within the
+  // limit. If it does not, the connection ends.
+  void clear_containers(const std::vector<std::string>& containers,
+                        std::chrono::milliseconds limit);
 
   // Whether the connection to the server has ended, and with it what the server kept for the
   // session.
@@ -65,7 +67,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // so the error adds why the connection before ended.
   void throw_explained(Status status) const;
   // The result of a call whose connection ended before the answer.
-  Status lost(const Peer& server, const Status& why) const;
+  Status lost(const Peer& server, const Status& end) const;
   // As Link::call. Throws Unavailable also if this side has ended the connection because the server
   // was silent.
   Answer call(Link& link, Message request, Deadline deadline) const;
@@ -88,6 +90,8 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   uint64_t next_call_ = 1;
   bool closed_ = false;
   Status link_end_;  // why the last connection ended, if one did
+
+  LinkWatch watch_;  // it calls until it is gone, so it goes first
 };
 
 }  // namespace cohort::internal

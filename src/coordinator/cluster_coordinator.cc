@@ -115,6 +115,7 @@ int ClusterCoordinatorState::add_worker(const std::string& address) {
 
 ClusterCoordinatorState::~ClusterCoordinatorState() {
   stop({.code = Code::Cancelled, .message = "[Coordinator] it has ended"});
+  for (const auto& channel : channels()) channel->clear();
 }
 
 void ClusterCoordinatorState::stop(const Status& why) {

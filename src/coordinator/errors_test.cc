@@ -184,6 +184,24 @@ TEST_F(FailingFunctions, AreToldThatTheirInputCannotBeMade) {
             1);  // functions that do not use it are not harmed
 }
 
+// The worker places all nodes of a session together, so nothing of the function may stay there.
+TEST_F(FailingFunctions, ThatCannotBePlacedDoNotHarmOthers) {
+  const auto known = function([] { return Tensor(7.f); });
+  const auto run = [&](const auto& f) {
+    return coordinator.fetch(coordinator.schedule_on(0, f)).template to<float>();
+  };
+  EXPECT_EQ(run(known), 7);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", run([] {
+                   const auto on = device("/gpu:0");
+                   return sum(ones({2}) + constant(1.f));
+                 }));
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", coordinator.join());
+    EXPECT_EQ(run(known), 7);
+    EXPECT_EQ(run([i] { return Tensor(float(i)); }), i);
+  }
+}
+
 TEST_F(FailingFunctions, EndWithTheCoordinator) {
   std::optional<RemoteValue<std::vector<Tensor>>> left;
   {

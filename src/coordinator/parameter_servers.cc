@@ -32,7 +32,16 @@ ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersO
   }
 }
 
+ParameterServers::~ParameterServers() {
+  for (const auto& connection : connections_) {
+    if (!took_over_ || !connection->connected) continue;
+    connection->connected->session->clear_containers(
+        {options_.container, gathering_container(options_.container)}, kExamineLimit);
+  }
+}
+
 void ParameterServers::take_over() {
+  took_over_ = true;
   const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
   std::string missing;
   Code code = Code::Unavailable;
@@ -182,7 +191,6 @@ void ParameterServers::make(const GroupUpdate& update, const Tensor& call_id) {
                     .values = {},
                     .uses = {update.name},
                     .call_id = call_id,
-                    .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
@@ -272,6 +280,16 @@ CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const 
   const auto known = at.callables.find(call.key);
   if (known != at.callables.end()) return known->second.call;
   const int before = at.graph->size();
+  CallPtr made;
+  const Status status = capture_status([&] { made = add(connection, call); });
+  if (!status.ok() && at.graph->size() > before) at.is_spoiled = true;
+  throw_if_error(status);
+  at.callables.emplace(call.key, Connected::Prepared{made, call.uses, at.graph->size() - before});
+  return made;
+}
+
+CallPtr ParameterServers::add(const ServerConnection& connection, const Call& call) const {
+  Connected& at = *connection.connected;
   Destination to{.graph = *at.graph, .home = connection.device, .container = options_.container};
   std::vector<NodeOutput> feeds;
   if (call.call_id) {
@@ -280,9 +298,7 @@ CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const 
   }
   const LoweredFunction lowered = lower_to_worker(*call.make(), call.values, to);
   feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
-  const CallPtr made = at.prepare(feeds, lowered.fetches, call.patience);
-  at.callables.emplace(call.key, Connected::Prepared{made, call.uses, at.graph->size() - before});
-  return made;
+  return at.prepare(feeds, lowered.fetches, call.patience);
 }
 
 void ParameterServers::drop(ServerConnection& connection,
@@ -304,17 +320,12 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     Status status = capture_status([&] { prepare(at, call, ready); });
     if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
     if (status.ok()) {
-      status = capture_status([&] {
-        results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
-      });
+      status =
+          capture_status([&] { results = ready.session->run_callable(*ready.call, values, {}); });
     }
     if (status.ok()) {
       results.pop_back();  // the output that says that the call is done
       return results;
-    }
-    if (call.limit.count() > 0 && status.code == Code::DeadlineExceeded) {
-      status.code = Code::Unavailable;
-      ready.session->abandon(status);
     }
     if (is_stale(status) || status.code == Code::Unavailable) drop(at, ready.session);
     if (attempt == 0 && is_stale(status)) continue;

@@ -20,8 +20,7 @@ struct ParameterServersOptions {
   std::string container;  // of the variables
   Credentials credentials = {};
   std::chrono::milliseconds connect_timeout{60'000};  // to find a server the first time
-  // How long a server may say nothing, may take to be found again after it was lost, and may take
-  // for an update whose gradients it has.
+  // How long a server may say nothing, and may take to be found again after it was lost.
   std::chrono::milliseconds silence_limit = SessionOptions().silence_limit;
 };
 
@@ -30,6 +29,8 @@ struct ParameterServersOptions {
 class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
  public:
   ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options);
+  // Servers that were taken over and still answer forget the state of the container.
+  ~ParameterServers();
 
   size_t size() const { return connections_.size(); }
   const DeviceName& device(size_t ps) const { return connections_[ps]->device; }
@@ -68,14 +69,13 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
     std::vector<std::string> uses = {};  // leased names; the plan ends with the first of them
     // The ID of a call that may be repeated, see kOnce.
     std::optional<Tensor> call_id = std::nullopt;
-    std::chrono::milliseconds limit{0};     // of the run, see make(); 0 = none
     std::chrono::milliseconds patience{0};  // to find the server; 0 = as the options say
   };
   std::vector<Tensor> run(const DeviceName& device, const Call& call);
 
   // Makes the update with the gradients that have come, at least one for each variable. The update
-  // is idempotent for a call ID. Throws Unavailable after the silence_limit: heartbeats may still
-  // pass where the network has cut the connection.
+  // is idempotent for a call ID. Throws Unavailable when the server is silent for the
+  // silence_limit. An update may take longer while the server answers.
   void make(const GroupUpdate& update, const Tensor& call_id);
   // Forgets the gradients that wait for updates.
   void forget_gathered();
@@ -124,6 +124,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   void prepare(ServerConnection& connection, const Call& call, Ready& ready);
   // The caller has the connection's turn, and there is a session.
   CallPtr find_or_add(const ServerConnection& connection, const Call& call);
+  CallPtr add(const ServerConnection& connection, const Call& call) const;
 
   // A thread that connects does not have the turn, so callers with a connection do not wait for it.
   ConnectedPtr open(const ServerConnection& connection, std::chrono::milliseconds limit) const;
@@ -145,6 +146,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<ServerConnection>> connections_;
+  std::atomic<bool> took_over_ = false;
   Mutex mutex_;
   std::set<std::string> names_;         // given out; guarded by mutex_, as the next
   std::map<std::string, int> numbers_;  // the last number that was appended to a name

@@ -11,6 +11,7 @@
 
 #include "cohort/cohort.h"
 #include "coordinator/remote_variables.h"
+#include "support/eventually.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
 #include "support/process_cluster.h"
@@ -23,25 +24,111 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Heartbeats go on: they use the server's own address and do not pass through the relay.
-TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
-  const ScopedEnvironment by_sockets(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
-  const test::LocalCluster cluster(1, 0);
-  test::Relay relay(internal::parse_address(cluster.spec().task_address("ps", 0)).port);
-  internal::ParameterServers servers(
-      ClusterSpec(std::map<std::string, TaskList>{{"ps", TaskList{relay.address()}}}),
-      {.container = "cut", .silence_limit = milliseconds(1500)});
-  servers.take_over();
-  const internal::GroupUpdate update{
-      .name = "update",
-      .home = servers.device(0),
-      .function = internal::trace(
-          "update", {}, [](std::span<const Tensor>) { return std::vector<Tensor>{ones({2})}; })};
-  servers.make(update, Tensor({int64_t{1}, int64_t{1}, int64_t{0}}));
+// The network between a chief and its parameter server. Heartbeats pass although it is cut, because
+// they use the server's own address.
+class CutNetwork : public testing::Test {
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  internal::GroupUpdate update(const std::string& name) const {
+    return {.name = name,
+            .home = servers->device(0),
+            .function = internal::trace(
+                name, {}, [](std::span<const Tensor>) { return std::vector<Tensor>{ones({2})}; })};
+  }
+  Status make(const internal::GroupUpdate& update) {
+    return error_of([&] { servers->make(update, Tensor({int64_t{1}, ++calls_, int64_t{0}})); });
+  }
+
+  const ScopedEnvironment by_sockets{ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}}};
+  const test::LocalCluster cluster{1, 0};
+  test::Relay relay{internal::parse_address(cluster.spec().task_address("ps", 0)).port};
+  const std::shared_ptr<internal::ParameterServers> servers =
+      std::make_shared<internal::ParameterServers>(
+          ClusterSpec(std::map<std::string, TaskList>{{"ps", TaskList{relay.address()}}}),
+          internal::ParameterServersOptions{.container = "cut", .silence_limit = kSilence});
+
+  static constexpr milliseconds kSilence{1500};
+  // The silence is noticed after 1.25 x kSilence, and the connection takes up to 4 s to close.
+  // Without the watch each question had its own limit of 6 s or more: 22 s for a released name, and
+  // 26 s for an update that the server did not know.
+  static constexpr milliseconds kSoon{12'000};
+
+ private:
+  int64_t calls_ = 0;
+};
+
+TEST_F(CutNetwork, EndsAnUpdateAndTheNextIsMade) {
+  servers->take_over();
+  const internal::GroupUpdate known = update("known");
+  EXPECT_TRUE(make(known).ok());
   relay.cut();
-  EXPECT_ERROR(Code::Unavailable, "took longer than 1500 ms",
-               servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}})));
-  servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}}));
+  const Status cut = make(known);
+  EXPECT_EQ(cut.code, Code::Unavailable) << cut.to_string();
+  EXPECT_NE(cut.message.find("was silent"), std::string::npos) << cut.to_string();
+  EXPECT_TRUE(make(known).ok());
+}
+
+TEST_F(CutNetwork, EndsAnUpdateThatTheServerDoesNotKnow) {
+  servers->take_over();
+  EXPECT_TRUE(make(update("known")).ok());
+  relay.cut();
+  const auto began = Clock::now();
+  EXPECT_EQ(make(update("new")).code, Code::Unavailable);
+  EXPECT_LT(Clock::now() - began, kSoon);
+  EXPECT_TRUE(make(update("new")).ok());
+}
+
+TEST_F(CutNetwork, EndsAnUpdateThatComesAfterReleasedNames) {
+  servers->take_over();
+  const internal::GroupUpdate known = update("known");
+  EXPECT_TRUE(make(known).ok());
+  servers->lease_update(servers->device(0), "released").reset();
+  relay.cut();
+  const auto began = Clock::now();
+  const Status status = make(known);  // the update may find a new connection
+  EXPECT_TRUE(status.ok() || status.code == Code::Unavailable) << status.to_string();
+  EXPECT_LT(Clock::now() - began, kSoon);
+  EXPECT_TRUE(make(known).ok());
+}
+
+Tensor waits_longer_than_the_limit(Tensor x) {
+  const auto until = std::chrono::steady_clock::now() + milliseconds(3000);
+  test::eventually([&] { return std::chrono::steady_clock::now() > until; });
+  return x;
+}
+COHORT_FUNCTION(parameter_servers_test_waits, waits_longer_than_the_limit);
+
+// The server answers while it works.
+TEST_F(CutNetwork, IsNotSuspectedWhileALongUpdateRuns) {
+  servers->take_over();
+  const internal::GroupUpdate slow{
+      .name = "slow",
+      .home = servers->device(0),
+      .function = internal::trace("slow", {}, [](std::span<const Tensor>) {
+        return call_native("parameter_servers_test_waits", {ones({2})}, {{kFloat32, {2}}});
+      })};
+  const Status made = make(slow);
+  EXPECT_TRUE(made.ok()) << made.to_string();
+}
+
+TEST(ParameterServers, MakeUpdatesAfterOneThatCannotBePlaced) {
+  const test::LocalCluster cluster(1, 0);
+  internal::ParameterServers servers(cluster.spec(), {.container = "placed"});
+  servers.take_over();
+  const auto update = [&](const char* name, const char* where) {
+    return internal::GroupUpdate{
+        .name = name,
+        .home = servers.device(0),
+        .function = internal::trace(name, {}, [&](std::span<const Tensor>) {
+          const auto on = device(where);
+          return std::vector<Tensor>{ones({2}) + constant(1.f)};
+        })};
+  };
+  const Tensor call_id({int64_t{1}, int64_t{1}, int64_t{0}});
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be placed",
+               servers.make(update("bad", "/gpu:0"), call_id));
+  servers.make(update("good", "/cpu:0"), call_id);
 }
 
 // A variable on the first server.
@@ -108,6 +195,20 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
     EXPECT_NE(status.message.find(kLost), std::string::npos) << status.message;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(ParameterServers, ThatAreFrozenDoNotHoldUpTheEndOfAChief) {
+  test::ProcessCluster cluster(COHORT_TEST_TASK, 1, 0);
+  auto servers = std::make_shared<internal::ParameterServers>(
+      cluster.spec(),
+      internal::ParameterServersOptions{.container = "left", .silence_limit = milliseconds(1500)});
+  servers->take_over();
+  (void)make_variable(servers);
+  cluster.task("ps", 0).freeze();
+  const auto began = std::chrono::steady_clock::now();
+  servers = nullptr;
+  // An answer would be waited for during 60 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
 // The error is the same whether the server has the plan or has to make it first.

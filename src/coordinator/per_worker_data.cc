@@ -66,7 +66,7 @@ PerWorkerData::PerWorkerData(int workers, std::function<PerWorkerSpec()> make)
 }
 
 std::string PerWorkerData::description(int worker) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard one_at_a_time(building_);
   while (descriptions_.size() <= static_cast<size_t>(worker)) {
     const auto late = static_cast<int>(descriptions_.size());
     descriptions_.push_back(build(late, late + 1).dataset.serialize());

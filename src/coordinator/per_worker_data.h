@@ -34,8 +34,8 @@ class PerWorkerData {
   mutable OnceFlag spec_once_;
   mutable std::optional<data::ElementSpec> spec_;
   size_t replicas_ = 1;
-  mutable Mutex mutex_;
-  mutable std::vector<std::string> descriptions_;  // guarded by mutex_
+  mutable Turn building_;  // of the thread that builds for a late worker, which calls the user
+  mutable std::vector<std::string> descriptions_;  // guarded by building_
 };
 
 // Stands in this process for the iterators that the workers have.

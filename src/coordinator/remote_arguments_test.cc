@@ -158,6 +158,25 @@ TEST(LateWorkers, TakePart) {
   EXPECT_GE(w.read_value().to<float>(), 1);
 }
 
+// The function that makes the dataset asks the parameter server for the variable.
+TEST(LateWorkers, MayHaveDatasetsThatDependOnVariables) {
+  test::CoordinatedCluster here(1, 1);
+  ClusterCoordinator coordinator(here.strategy);
+  const Variable size = here.strategy.create([] { return Variable(3.f); });
+  const auto dataset = coordinator.create_per_worker_dataset(
+      [&] { return data::range(int64_t(size.read_value().to<float>())).batch(8); });
+  const auto iterator = dataset.iterator();
+  const auto take = function([](Iterator it) { return it.next().tensor(); });
+  const std::string address = test::free_addresses(1)[0];
+  const TaskList workers{here.cluster.spec().task_address("worker", 0), address};
+  const TaskList servers{here.cluster.spec().task_address("ps", 0)};
+  const ClusterSpec larger(std::map<std::string, TaskList>{{"ps", servers}, {"worker", workers}});
+  const Server late(larger, {.job_name = "worker", .task_index = 1}, {.joins_later = true});
+  coordinator.add_worker(address);
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule_on(1, take, iterator)).to_vector<int64_t>(),
+            (std::vector<int64_t>{0, 1, 2}));
+}
+
 Tensor fetch_from(ClusterCoordinator& coordinator, int worker) {
   return coordinator.fetch(coordinator.schedule_on(worker, [] { return Tensor(1.f); }));
 }

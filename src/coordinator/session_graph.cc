@@ -8,6 +8,7 @@ namespace cohort::internal {
 bool SessionGraph::forget(const std::vector<std::string>& names, const std::string& container,
                           const DeviceName& device, std::chrono::milliseconds limit) {
   if (names.empty()) return true;
+  const int before = graph->size();
   const Status status = capture_status([&] {
     CallPtr& call = forget_calls[container];
     if (!call) {
@@ -20,6 +21,7 @@ bool SessionGraph::forget(const std::vector<std::string>& names, const std::stri
     session->run_callable(*call, {Tensor::from(names)}, {.timeout = limit});
   });
   if (!status.ok()) {
+    if (!forget_calls[container] && graph->size() > before) is_spoiled = true;
     log_debug("[Coordinator] {} has not released {} variables or iterators: {}",
               device.split().first, names.size(), status.message);
   }
@@ -28,7 +30,7 @@ bool SessionGraph::forget(const std::vector<std::string>& names, const std::stri
 
 bool SessionGraph::is_worn_out() const {
   constexpr int kMaxDeadNodes = 500;
-  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
+  return is_spoiled || (dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2);
 }
 
 int add_node(GraphImpl& graph, std::string_view name, const OpDef& op,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 
 #include "cluster/remote_session.h"
@@ -24,13 +25,17 @@ struct SessionGraph {
   // the limit.
   [[nodiscard]] bool forget(const std::vector<std::string>& names, const std::string& container,
                             const DeviceName& device, std::chrono::milliseconds limit);
-  // Whether most of the graph, here and on the task, belongs to functions that are gone. A graph
-  // never drops nodes, so the session is then replaced, which takes a few milliseconds.
+  // Whether most of the graph, here and on the task, belongs to functions that are gone, or the
+  // graph is spoiled. A graph never drops nodes, so the session is then replaced, which takes a few
+  // milliseconds.
   bool is_worn_out() const;
 
   const std::shared_ptr<GraphImpl> graph;
   const std::shared_ptr<RemoteSession> session;
-  int dead_nodes = 0;                           // nodes of functions that are gone
+  int dead_nodes = 0;  // nodes of functions that are gone
+  // A function was not added, and some of its nodes are in the graph. The task places all nodes of
+  // a graph, so a node that has no place would fail all later functions, too.
+  std::atomic<bool> is_spoiled = false;
   std::map<std::string, CallPtr> forget_calls;  // by container
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "cluster/ask_server.h"
 #include "coordinator/per_worker_data.h"
@@ -41,7 +42,10 @@ bool WorkerChannel::is_gone(uint64_t generation) const {
 
 void WorkerChannel::open() {
   const std::lock_guard one_at_a_time(lowering_);
-  if (is_open()) return;
+  if (!is_open()) open_session();
+}
+
+void WorkerChannel::open_session() {
   if (!cleared_) {
     clear_containers(options_.address, {options_.container}, options_.credentials, kOpenLimit);
     cleared_ = true;
@@ -78,6 +82,12 @@ void WorkerChannel::cancel() {
     if (connected_) session = connected_->session;
   }
   if (session) session->cancel_runs();
+}
+
+void WorkerChannel::clear() {
+  const Status status = capture_status(
+      [&] { connected()->session->clear_containers({options_.container}, kOpenLimit); });
+  if (!status.ok()) log_debug("[Coordinator] {}", status.message);
 }
 
 std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
@@ -182,15 +192,22 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
     std::get<2>(key) +=
         place ? fmt::format("{} {};", place->device.to_string(), place->output) : ";";
   }
-  const std::shared_ptr<Connected> to = connected();
-  if (!to) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
+  std::shared_ptr<Connected> to = connected();
   if (const auto known = find_lowered(*to, key)) return {to->session, known, to->state};
   const std::lock_guard one_at_a_time(lowering_);
+  to = connected();
+  if (to->is_spoiled) {  // by another thread, after this one has looked for a session
+    open_session();
+    to = connected();
+  }
   if (const auto known = find_lowered(*to, key)) return {to->session, known, to->state};
   forget_dead(*to);
   release_state(*to);
   const int before = to->graph->size();
-  const CallPtr call = lower(*to, closure, places);
+  CallPtr call;
+  const Status status = capture_status([&] { call = lower(*to, closure, places); });
+  if (!status.ok() && to->graph->size() > before) to->is_spoiled = true;
+  throw_if_error(status);
   const std::lock_guard lock(mutex_);
   to->functions.emplace(
       key, Lowered{closure.trace, std::move(resources), call, to->graph->size() - before});
@@ -199,6 +216,7 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
 
 std::shared_ptr<WorkerChannel::Connected> WorkerChannel::connected() const {
   const std::lock_guard lock(mutex_);
+  if (!connected_) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
   return connected_;
 }
 

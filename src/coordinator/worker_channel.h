@@ -54,6 +54,8 @@ class WorkerChannel {
   bool is_gone(uint64_t generation) const;
   // Makes all runs end with Cancelled.
   void cancel();
+  // Has the worker, if it answers, forget all iterators, variables and results. Nothing runs.
+  void clear();
 
  private:
   // Where each argument of a call is kept; empty when all arguments are fed.
@@ -89,6 +91,9 @@ class WorkerChannel {
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
+  // Opens a session in place of the one that cannot be used. The caller has lowering_.
+  void open_session();
+  // Throws Unavailable when the session was dropped.
   std::shared_ptr<Connected> connected() const;
   // Null when the worker does not have the function.
   CallPtr find_lowered(const Connected& at, const Key& key) const;

@@ -61,6 +61,7 @@ void GrpcStream::read_next(Lock&) {
 
 void GrpcStream::on_read(bool ok) {
   grpc::ByteBuffer chunk;
+  ++moved_;
   {
     Lock lock(mutex_);
     reading_ = false;
@@ -215,6 +216,7 @@ void GrpcStream::on_written(bool ok, size_t bytes) {
   Lock lock(mutex_);
   writing_ = false;
   ++progress_;
+  if (bytes == 0) ++moved_;
   sent_all_ = sent_all_ || !ok;
   outgoing_bytes_ -= bytes;
   if (sent_all_) {

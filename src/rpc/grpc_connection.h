@@ -29,6 +29,10 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void send(Message message, WhenFull when_full);
   void close(const Status& why);
 
+  // Counts the chunks that came, and those that went except the last one of each message: the
+  // network takes a short message also when it does not reach the other side.
+  uint64_t progress() const { return moved_; }
+
   const Peer& peer() const { return peer_; }
   CompletionQueueThread& queue_thread() const { return *queue_thread_; }
 
@@ -67,7 +71,8 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   const Peer peer_;
   std::atomic<bool> news_ = false;  // take() or ended() has something
   std::atomic<bool> woken_ = false;
-  MessageAssembler assembler_;  // one chunk at a time is read
+  std::atomic<uint64_t> moved_ = 0;  // chunks, see progress()
+  MessageAssembler assembler_;       // one chunk at a time is read
   grpc::ByteBuffer read_buffer_;
 
   std::mutex mutex_;
@@ -111,6 +116,7 @@ class GrpcConnection : public Connection {
   const Peer& peer() const override { return stream_->peer(); }
   std::string_view kind() const override { return "grpc"; }
   Traffic traffic() const override { return delivery_.traffic(); }
+  uint64_t progress() const override { return stream_->progress(); }
 
  private:
   void write(Message message, WhenFull when_full);

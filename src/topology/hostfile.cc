@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "base/raise.h"
@@ -42,12 +43,12 @@ int slots_of(std::string_view text, const HostfileLine& line) {
   return *slots;
 }
 
-// "host" or "host:4"; a bare IPv6 address has more than one colon.
+// "host" or "host:4"; a bare IPv6 address has more than one colon. Without a number, the slots are 0.
 HostSlots read_host(std::string_view word, const HostfileLine& line) {
   const size_t colon = word.find(':');
   const bool counted = colon != std::string_view::npos && colon == word.rfind(':');
   HostSlots host{std::string(counted ? word.substr(0, colon) : word),
-                 counted ? slots_of(word.substr(colon + 1), line) : 1};
+                 counted ? slots_of(word.substr(colon + 1), line) : 0};
   const bool plain = !host.host.empty() && has_only_alnum_and("-_.:", host.host);
   if (!plain) raise_line(line, "that is not the name of a host");
   return host;
@@ -62,8 +63,10 @@ HostSlots read_line(const HostfileLine& line) {
     if (!words[i].starts_with("slots=")) {
       raise_line(line, fmt::format("'{}' has no meaning", excerpt(words[i])));
     }
+    if (host.slots != 0) raise_line(line, "it has two numbers of slots");
     host.slots = slots_of(words[i].substr(6), line);
   }
+  host.slots = std::max(host.slots, 1);
   return host;
 }
 

@@ -37,6 +37,8 @@ TEST(Hostfile, WhatCannotBeReadNamesTheLine) {
       {"a slots=70000", "is not a number of slots"},
       {"a slots = 4", "'slots' has no meaning"},
       {"a 4", "'4' has no meaning"},
+      {"a slots=2 slots=4", "it has two numbers of slots"},
+      {"a:2 slots=4", "it has two numbers of slots"},
       {"a, b", "not the name of a host"},
       {"a:", "'' is not a number of slots"},
       {"a:x", "'x' is not a number of slots"},

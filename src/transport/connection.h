@@ -83,6 +83,9 @@ class Connection {
   virtual const Peer& peer() const = 0;
   virtual std::string_view kind() const = 0;  // "in-process", "shared-memory", "grpc"
   virtual Traffic traffic() const = 0;
+  // Grows with everything that comes in and while a long message goes out. A connection whose
+  // number stands still although the other side was asked something has lost the other side.
+  virtual uint64_t progress() const { return traffic().messages_received; }
 };
 
 // What accepts connections and opens connections to other endpoints. A client's endpoint only opens

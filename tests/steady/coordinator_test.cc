@@ -114,6 +114,43 @@ TEST(SteadyCalls, OfSynchronousTrainingAddNothing) {
       test::kMoreBytesOfGraphs);
 }
 
+TEST(SteadyCalls, ThatCannotBePlacedAddNothing) {
+  Coordinated here;
+  const auto measure = [&] { return here.holdings(); };
+  drive("functions", calls(200), measure, [&](int) {
+    const auto failed = here.coordinator.schedule([] {
+      const auto on = device("/gpu:0");
+      return ones({2}) + constant(1.f);
+    });
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", (void)here.coordinator.fetch(failed));
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be placed", here.coordinator.join());
+  });
+}
+
+// Servers and workers forget what belonged to a strategy or a coordinator that has ended.
+TEST(SteadyCalls, OfParameterServerStrategiesThatAreDroppedAddNothing) {
+  const test::LocalCluster cluster(1, 1);
+  const SimpleClusterResolver resolver(cluster.spec());
+  drive(
+      "strategies", calls(20), process_holdings,
+      [&](int) {
+        ParameterServerStrategy strategy(resolver);
+        const Variable large = strategy.create([] { return Variable(zeros({1'000'000})); });
+        (void)large.read_value();
+      },
+      test::kMoreBytesOfGraphs);
+  drive(
+      "coordinators", calls(20), process_holdings,
+      [&](int) {
+        ParameterServerStrategy strategy(resolver);
+        ClusterCoordinator coordinator(strategy);
+        const PerWorkerVariable large(zeros({1'000'000}));
+        (void)coordinator.fetch(
+            coordinator.run_on_each_worker([&] { return sum(large.variable().read_value()); }));
+      },
+      test::kMoreBytesOfGraphs);
+}
+
 // Workers and servers keep the plans of the numbers that a function was called with last.
 TEST(SteadyCalls, WithNewNumbersKeepTheLatestPlans) {
   Coordinated here;
