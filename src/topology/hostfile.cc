@@ -43,7 +43,8 @@ int slots_of(std::string_view text, const HostfileLine& line) {
   return *slots;
 }
 
-// "host" or "host:4"; a bare IPv6 address has more than one colon. Without a number, the slots are 0.
+// "host" or "host:4"; a bare IPv6 address has more than one colon. Without a number, the slots are
+// 0.
 HostSlots read_host(std::string_view word, const HostfileLine& line) {
   const size_t colon = word.find(':');
   const bool counted = colon != std::string_view::npos && colon == word.rfind(':');
