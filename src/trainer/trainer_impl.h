@@ -118,6 +118,10 @@ class TrainerImpl {
   using Begin = std::function<StepRunner::Outcome(const DistributedElement&, int64_t examples)>;
   void walk(const data::Dataset& dataset, const Begin& begin, const StepsUnderWay::Finish& finish);
 
+  // "loss" and the metrics over the dataset, in evaluation mode. Calls `after_step`, if it is
+  // given, after each step.
+  Logs evaluate(const data::Dataset& dataset, const std::function<void()>& after_step = nullptr);
+
   // Throws on all workers unless all have the same model. One worker may have restored another
   // checkpoint, and then the parts of a result would not belong together.
   void compare_models();
