@@ -153,6 +153,7 @@ class Fit {
       together([&] {
         backup_.restore_callbacks();
         if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
+    if (!options_.backup.empty()) together([&] { impl_.build_model(dataset_); });
       });
     }
     call([&](Callback& callback) { callback.on_fit_begin(trainer_); });

@@ -124,6 +124,18 @@ void TrainerImpl::walk(const data::Dataset& dataset, const Begin& begin,
   under_way.finish_all();
 }
 
+// The values of the batch do not matter, but they are some that the program expects: zeros may be
+// none. A worker that comes back to the others calls the model alone, so nothing here is shared.
+void TrainerImpl::build_model(const data::Dataset& dataset) const {
+  if (model.is_built()) return;
+  const std::optional<data::Element> first = dataset.iterate().next_optional();
+  if (!first) return;
+  check_pair(*first);
+  const EvaluationMode mode(model);
+  const auto scope = strategy.scope();
+  model.call(to_input((*first)[0]));
+}
+
 Logs TrainerImpl::evaluate(const data::Dataset& dataset, const std::function<void()>& after_step) {
   check_end("evaluate", dataset);
   const EvaluationMode mode(model);

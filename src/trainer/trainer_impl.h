@@ -122,6 +122,10 @@ class TrainerImpl {
   // given, after each step.
   Logs evaluate(const data::Dataset& dataset, const std::function<void()>& after_step = nullptr);
 
+  // Calls a model whose first call makes variables on the first batch of the dataset, so that the
+  // variables can be saved and restored.
+  void build_model(const data::Dataset& dataset) const;
+
   // Throws on all workers unless all have the same model. One worker may have restored another
   // checkpoint, and then the parts of a result would not belong together.
   void compare_models();
