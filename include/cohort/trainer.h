@@ -53,7 +53,7 @@ struct TrainingProgress {
 // Something that happens around the steps of fit(), called in the order in which they were given,
 // outside replicas, on every worker that runs the program. The figures are those of the chief on
 // all workers. When a callback of one worker throws, fit() ends on all: with its error there, with
-// Aborted, which names it, on the others. What a callback keeps from step to step survives a
+// Cancelled, which names it, on the others. What a callback keeps from step to step survives a
 // restart with FitOptions::backup when save() and restore() turn it into bytes and back.
 class Callback {
  public:
