@@ -175,6 +175,7 @@ class TensorBoard : public Callback {
 
   const TensorBoardOptions options_;
   std::unique_ptr<SummaryWriter> writer_;  // the chief's
+  int64_t step_seen_ = 0;                  // the step of the last call
   int64_t examples_before_ = 0;            // of the epoch, before this process took it up
   bool restored_ = false;                  // and not begun since
 };

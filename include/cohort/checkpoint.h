@@ -289,6 +289,10 @@ class RestoreStatus {
   const RestoreStatus& assert_consumed() const;
   // The same for the tracked objects only.
   const RestoreStatus& assert_existing_objects_matched() const;
+  // Throws FailedPrecondition, with names, if the checkpoint has values for variables of a tracked
+  // object which that object does not have, as before the first call of a layer that is made
+  // without the size of its input. Slots of optimizers may be missing.
+  const RestoreStatus& assert_variables_exist() const;
   // Only part of the checkpoint is wanted: no warning.
   const RestoreStatus& expect_partial() const;
 

@@ -148,7 +148,8 @@ using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 //
 // A layer that is made without the size of its input has no variables until it is first called: the
 // input of that call tells the size. Call a model on one batch, in the strategy's scope, before its
-// variables are listed, saved or restored. Where replicas make the first call, all of them make it.
+// variables are listed, saved or restored; Trainer::fit does so where it makes backups. Where
+// replicas make the first call, all of them make it.
 class Module {
  public:
   // Each variable once, with the first path that leads to it: "hidden/kernel".
@@ -166,7 +167,14 @@ class Module {
   void eval();
   bool is_training() const;
 
+  // Whether this module and all below it have their variables. A layer that is made without the
+  // size of its input has none before its first call.
+  bool is_built() const;
+
  protected:
+  // Says that the first call of this module makes variables, or that it has made them.
+  void set_built(bool built);
+
   Module();
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;

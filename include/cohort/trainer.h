@@ -53,7 +53,7 @@ struct TrainingProgress {
 // Something that happens around the steps of fit(), called in the order in which they were given,
 // outside replicas, on every worker that runs the program. The figures are those of the chief on
 // all workers. When a callback of one worker throws, fit() ends on all: with its error there, with
-// Aborted, which names it, on the others. What a callback keeps from step to step survives a
+// Cancelled, which names it, on the others. What a callback keeps from step to step survives a
 // restart with FitOptions::backup when save() and restore() turn it into bytes and back.
 class Callback {
  public:
@@ -121,7 +121,9 @@ struct FitOptions {
   // shuffles a seed. While fit() runs, other runs are kept from the directory: theirs is
   // FailedPrecondition, which names the host, the process and the run that has it. SIGTERM and
   // SIGINT, unless the program handles them, have all workers save after the running step; then
-  // those that got the signal end by it. Empty: none.
+  // those that got the signal end by it. A model whose layers learn the sizes of their inputs from
+  // their first call is called on the first batch of the dataset before the first step, so that its
+  // variables can be saved and restored. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, how

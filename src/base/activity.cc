@@ -42,6 +42,7 @@ struct ActivityBoard {
   struct Progress {
     std::atomic<uint32_t> version;
     std::atomic<bool> quiet;
+    std::atomic<bool> printed;
     Text text;
   };
 
@@ -153,7 +154,9 @@ std::optional<ActivityWait> read_slot(const ActivityBoard::Slot& slot,
 
 std::optional<ProgressNote> read_progress(const ActivityBoard::Progress& progress) {
   const uint32_t before = progress.version.load(std::memory_order_acquire);
-  const ProgressNote note{.text = read_text(progress.text), .quiet = progress.quiet.load(kRelaxed)};
+  const ProgressNote note{.text = read_text(progress.text),
+                          .quiet = progress.quiet.load(kRelaxed),
+                          .printed = progress.printed.load(kRelaxed)};
   std::atomic_thread_fence(std::memory_order_acquire);
   const bool whole = before % 2 == 0 && progress.version.load(kRelaxed) == before;
   return whole ? std::optional(note) : std::nullopt;
@@ -259,6 +262,7 @@ void note_progress(const ProgressNote& note) {
   ActivityBoard::Progress& progress = board().progress;
   change(progress, [&] {
     progress.quiet.store(note.quiet, kRelaxed);
+    progress.printed.store(note.printed, kRelaxed);
     write_text(progress.text, note.text);
   });
 }

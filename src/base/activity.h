@@ -38,6 +38,7 @@ struct ActivityWait {
 struct ProgressNote {
   std::string text = {};  // "epoch 2/5 ..."; empty: the process does not train
   bool quiet = false;     // the program wants no progress in its output
+  bool printed = false;   // the text is also a line of the program's output
   friend bool operator==(const ProgressNote&, const ProgressNote&) = default;
 };
 

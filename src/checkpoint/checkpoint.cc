@@ -220,7 +220,9 @@ void CheckpointImpl::collect(const std::string& path, TrackedState& state) const
     raise(Code::InvalidArgument, "[Checkpoint] '{}' is more than {} levels deep", path, kDeepest);
   }
   for (const Item& item : items()) {
-    item.tracked->collect(path.empty() ? item.name : path + "/" + item.name, state);
+    const std::string own = path.empty() ? item.name : path + "/" + item.name;
+    if (item.tracked->checkpoint == nullptr) state.objects.insert(own);
+    item.tracked->collect(own, state);
   }
   --state.depth;
 }

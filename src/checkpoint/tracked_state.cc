@@ -276,6 +276,9 @@ void RestoreState::apply(const TrackedState& state) {
     await_slot(*optimizer, slot, value);
   }
   for (const std::string& name : values.used) unused.erase(name);
+  for (const std::string& path : state.objects) {
+    if (!state.optimizers.contains(path)) objects.insert(path);
+  }
 }
 
 std::optional<Tensor> RestoreState::take(const std::string& name) {
@@ -341,6 +344,22 @@ const RestoreStatus& RestoreStatus::assert_consumed() const {
   internal::raise(Code::FailedPrecondition,
                   "[Checkpoint] '{}' has values that no object took: {}; track what they are for",
                   state_->files.prefix(), internal::some_of(state_->unused));
+}
+
+const RestoreStatus& RestoreStatus::assert_variables_exist() const {
+  const std::lock_guard one_at_a_time(state_->turn);
+  std::set<std::string> without;
+  for (const std::string& name : state_->unused) {
+    for (size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+      if (state_->objects.contains(name.substr(0, end))) without.insert(name);
+    }
+  }
+  if (without.empty()) return *this;
+  internal::raise(Code::FailedPrecondition,
+                  "[Checkpoint] '{}' has values for variables that do not exist: {}. A layer that "
+                  "is made without the size of its input has none before its first call: call the "
+                  "model on one batch first",
+                  state_->files.prefix(), internal::some_of(without));
 }
 
 const RestoreStatus& RestoreStatus::expect_partial() const {

@@ -25,6 +25,7 @@ struct TrackedState {
   std::map<std::string, Variable> variables;  // slots of optimizers included
   std::map<std::string, Bytes> bytes;
   std::map<std::string, optim::Optimizer*> optimizers;
+  std::set<std::string> objects;  // the paths of all tracked objects but checkpoints
   // What the slots among the variables begin with, and the optimizers' counts of updates.
   struct SlotBeginning {
     double value;
@@ -80,6 +81,7 @@ struct RestoreState {
   Turn turn;  // of the thread that restores, which calls the user's code and may wait for workers
   std::set<std::string> unused;   // guarded by turn, as all below
   std::set<std::string> missing;  // paths of objects that the checkpoint does not have
+  std::set<std::string> objects;  // the paths of objects whose variables were restored
   bool quiet = false;
 
  private:

@@ -11,6 +11,7 @@
 #include "launch/task_host.h"
 #include "launch/task_output.h"
 #include "support/expect_error.h"
+#include "support/temporary_file.h"
 
 namespace cohort::cli {
 namespace {
@@ -61,6 +62,19 @@ TEST(ProgressFile, IsReadAsItWasWrittenAndRemovedWithTheLastTraining) {
   write_progress_file(directory, {});
   EXPECT_TRUE(read_progress_file(directory).empty());
   EXPECT_EQ(rmdir(directory), 0) << "no file is left";
+}
+
+// The program has printed the last line of an epoch itself.
+TEST(ProgressView, PrintsNoLineThatTheTaskHasPrinted) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> lines;
+  ProgressView view(
+      directory.path(), {"chief:0"},
+      [&](size_t, const std::string& text) { lines.push_back(text); }, std::chrono::seconds(0));
+  view.set(0, {.text = "epoch 1/2 step 3"});
+  view.set(0, {.text = "epoch 1/2 step 4", .printed = true});
+  view.set(0, {.text = "epoch 2/2 step 5"});
+  EXPECT_EQ(lines, (std::vector<std::string>{"epoch 1/2 step 3", "epoch 2/2 step 5"}));
 }
 
 TEST(HeldPort, IsNotGivenToOthers) {

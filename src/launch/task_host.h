@@ -195,7 +195,7 @@ void list_fields(auto& fields, MaybeConst<ActivityWait> auto& wait) {
   fields(at_most(wait.kind, WaitKind::Answer), wait.what, wait.whom, wait.seconds);
 }
 void list_fields(auto& fields, MaybeConst<ProgressNote> auto& note) {
-  fields(note.text, note.quiet);
+  fields(note.text, note.quiet, note.printed);
 }
 
 }  // namespace cohort::internal

@@ -99,8 +99,6 @@ void show_row(const std::string& text) {
 
 bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
 
-constexpr std::chrono::seconds kLineInterval{3};
-
 using Json = nlohmann::json;
 
 bool is_number(const Json& event, const char* key) {
@@ -226,10 +224,11 @@ void Printer::line(size_t task, Stream stream, std::string_view text) {
 }
 
 ProgressView::ProgressView(std::string run_directory, std::vector<std::string> labels,
-                           PrintLine print)
+                           PrintLine print, std::chrono::milliseconds interval)
     : run_directory_(std::move(run_directory)),
       labels_(std::move(labels)),
       print_(std::move(print)),
+      interval_(interval),
       printed_(Clock::now()) {}
 
 void ProgressView::set(size_t task, const internal::ProgressNote& note) {
@@ -253,9 +252,9 @@ void ProgressView::show() {
   if (row_descriptor() >= 0) {
     show_row(shown ? fmt::format("[{}] {}", labels_.at(first->first), printable(first->second.text))
                    : "");
-  } else if (shown && Clock::now() - printed_ >= kLineInterval) {
+  } else if (shown && Clock::now() - printed_ >= interval_) {
     printed_ = Clock::now();
-    print_(first->first, first->second.text);
+    if (!first->second.printed) print_(first->first, first->second.text);
   }
 }
 

@@ -81,7 +81,9 @@ std::string frame_lines(const std::vector<std::string>& frames, size_t count);
 class ProgressView {
  public:
   using PrintLine = std::function<void(size_t task, const std::string& text)>;
-  ProgressView(std::string run_directory, std::vector<std::string> labels, PrintLine print);
+  // Prints at most one line in each `interval`.
+  ProgressView(std::string run_directory, std::vector<std::string> labels, PrintLine print,
+               std::chrono::milliseconds interval = std::chrono::seconds(3));
 
   // An empty note: the task has stopped training.
   void set(size_t task, const internal::ProgressNote& note);
@@ -94,6 +96,7 @@ class ProgressView {
   const std::string run_directory_;
   const std::vector<std::string> labels_;
   const PrintLine print_;
+  const std::chrono::milliseconds interval_;
   std::map<size_t, internal::ProgressNote> notes_;
   Clock::time_point printed_;  // when the last line was printed
 };

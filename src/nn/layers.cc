@@ -190,6 +190,7 @@ struct internal::KernelAndBias {
       self.register_variable("bias", kept.bias);
       self.add_regularizer(kept.kernel, options.kernel_regularizer);
       if (kept.bias) self.add_regularizer(*kept.bias, options.bias_regularizer);
+      self.set_built(true);
     });
   }
 
@@ -210,6 +211,7 @@ namespace nn {
 Dense::Dense(int64_t outputs, const DenseOptions& options)
     : outputs_(outputs), options_(options), weights_(std::make_shared<MadeOnce<Weights>>()) {
   require_positive("Dense", "the number of outputs", outputs);
+  set_built(false);
 }
 
 Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options)
@@ -286,6 +288,7 @@ Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOpt
       options_(options),
       weights_(std::make_shared<MadeOnce<Weights>>()) {
   kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
+  set_built(false);
 }
 
 Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
@@ -332,7 +335,9 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       epsilon_(epsilon_of(options.formula, options.epsilon)),
       share_(share_of_batch(options)),
       dtype_(options.dtype),
-      weights_(std::make_shared<MadeOnce<Weights>>()) {}
+      weights_(std::make_shared<MadeOnce<Weights>>()) {
+  set_built(false);
+}
 
 BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
   make_weights(channels);
@@ -356,6 +361,7 @@ const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
     self.register_variable("offset", kept.offset);
     self.register_variable("moving_mean", kept.moving_mean);
     self.register_variable("moving_variance", kept.moving_variance);
+    self.set_built(true);
   });
 }
 

@@ -70,6 +70,18 @@ TEST(DenseLayer, LearnsItsNumberOfInputsFromTheFirstCall) {
   EXPECT_ERROR(Code::InvalidArgument, "the number of outputs must be at least 1", nn::Dense(0));
 }
 
+TEST(Layers, AreBuiltWhenTheyHaveTheirVariables) {
+  const nn::Sequential known{nn::Dense(3, 2), nn::relu, nn::BatchNorm(2), nn::Dropout(0.5)};
+  EXPECT_TRUE(known.is_built());
+  const nn::Sequential convolution{nn::Conv2d(2, 1)}, norm{nn::BatchNorm()};
+  const nn::Sequential nested{nn::Sequential{nn::Dense(1), nn::Dense(1)}};
+  for (const nn::Sequential* const model : {&convolution, &norm, &nested}) {
+    EXPECT_FALSE(model->is_built());
+    (*model)(ones({1, 2, 1, 1}));
+    EXPECT_TRUE(model->is_built());
+  }
+}
+
 TEST(Layers, MadeByTheirFirstCallAreThoseOfKnownSizes) {
   const auto built = [](const nn::Sequential& model) {
     const Tensor y = model(ones({2, 3, 6, 6}));

@@ -30,6 +30,7 @@ struct ModuleState {
   }
 
   std::atomic<bool> training = true;
+  std::atomic<bool> built = true;  // without the modules below
   mutable Mutex mutex;
   std::vector<Part> parts_in_order;   // of registration; guarded by mutex
   std::vector<Loss> losses_in_order;  // guarded by mutex
@@ -98,6 +99,14 @@ void set_training(ModuleState& state, bool training) {
   }
 }
 
+bool is_built(const ModuleState& state) {
+  if (!state.built.load(std::memory_order_acquire)) return false;
+  const std::vector<ModuleState::Part> parts = state.parts();
+  return std::all_of(parts.begin(), parts.end(), [](const ModuleState::Part& part) {
+    return !part.module || is_built(*part.module);
+  });
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -140,6 +149,9 @@ std::vector<Tensor> Module::losses() const {
 void Module::train() { cohort::internal::set_training(*state_, true); }
 void Module::eval() { cohort::internal::set_training(*state_, false); }
 bool Module::is_training() const { return state_->training.load(std::memory_order_relaxed); }
+
+bool Module::is_built() const { return cohort::internal::is_built(*state_); }
+void Module::set_built(bool built) { state_->built.store(built, std::memory_order_release); }
 
 Variable Module::register_variable(std::string_view name, Variable variable) {
   cohort::internal::add_part(*state_,

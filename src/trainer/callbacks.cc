@@ -304,6 +304,7 @@ void TensorBoard::on_fit_begin(Trainer& trainer) {
   SummaryWriterOptions options;
   if (std::exchange(restored_, false)) options.purge_step = trainer.progress().step + 1;
   if (trainer.is_chief()) writer_ = std::make_unique<SummaryWriter>(options_.directory, options);
+  step_seen_ = trainer.progress().step;
   on_epoch_begin(trainer);
 }
 
@@ -313,7 +314,10 @@ void TensorBoard::on_epoch_begin(Trainer& trainer) {
 
 void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
   const TrainingProgress& progress = trainer.progress();
-  if (options_.every_steps == 0 || progress.step % options_.every_steps != 0) return;
+  if (options_.every_steps == 0) return;
+  // One call may be for several steps.
+  const int64_t before = std::exchange(step_seen_, progress.step);
+  if (progress.step / options_.every_steps == before / options_.every_steps) return;
   Logs logs = so_far;
   logs["examples_per_second"] =
       static_cast<double>(progress.examples - examples_before_) / progress.times.total();

@@ -279,6 +279,24 @@ TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
   }
 }
 
+// The calls come after steps 4, 8 and 10, and the figures are due at steps 3, 6 and 9.
+TEST(TensorBoardCallback, WritesFiguresThatAreDueBetweenTwoCalls) {
+  const TemporaryDirectory directory;
+  Rig rig;
+  rig.trainer.fit(rig.dataset.batch(1).repeat(5),
+                  {.steps_per_execution = 4,
+                   .callbacks = {std::make_shared<TensorBoard>(
+                       TensorBoardOptions{.directory = directory.path(), .every_steps = 3})},
+                   .progress = false});
+  size_t records = 0;
+  for (const data::Element& record : data::tfrecord(data::files({directory.path() + "/events*"}))) {
+    EXPECT_TRUE(record.is_tensor());
+    ++records;
+  }
+  // The first one; loss, examples/s and rate of three calls; loss and rate of the epoch.
+  EXPECT_EQ(records, 1u + 9 + 2);
+}
+
 TEST(TensorBoardCallback, DropsTheFiguresOfStepsThatAResumedTrainingMakesAgain) {
   // An event of step 1 with a SessionLog whose status is 1.
   const std::string purge("\x10\x01\x3a\x02\x08\x01", 6);

@@ -164,6 +164,47 @@ TEST(CoordinatedTrainer, GoesBackToTheBackupWhenAParameterServerIsLost) {
   EXPECT_EQ(rig.trainer.progress().step, 24);
 }
 
+// A chief that ends and is started again with a cluster of its own.
+TEST(CoordinatedTrainer, GoesOnWithAModelOfFirstCalls) {
+  const TemporaryDirectory directory;
+  struct Crash {};
+  const auto train = [&](int64_t crash) {
+    test::CoordinatedCluster here(1, 1);
+    const auto scope = here.strategy.scope();
+    nn::Sequential model{nn::Dense(4), nn::Dense(1)};
+    optim::Sgd optimizer({.learning_rate = 0});
+    Trainer trainer(model, nn::mean_squared_error, optimizer);
+    std::string begins;
+    const auto around = std::make_shared<LambdaCallback>(
+        LambdaCallbacks{.on_fit_begin =
+                            [&](Trainer&) {
+                              for (const Variable& each : model.variables()) {
+                                begins += each.read_value().to_string();
+                              }
+                            },
+                        .on_step_end =
+                            [&](Trainer& at, const Logs&) {
+                              if (at.progress().step == crash) throw Crash();
+                            }});
+    const auto fit = [&] {
+      trainer.fit(batches(), {.epochs = 2,
+                              .callbacks = {around},
+                              .backup = directory.path(),
+                              .backup_steps = 3,
+                              .progress = false});
+    };
+    if (crash < 0) {
+      fit();
+    } else {
+      EXPECT_THROW(fit(), Crash);
+    }
+    return begins;
+  };
+  const std::string first = train(8);
+  EXPECT_NE(first, "");
+  EXPECT_EQ(train(-1), first) << "the rate is 0";
+}
+
 // Between the last step and a backup only the backup uses the variables.
 TEST(CoordinatedTrainer, MakesNoBackupOfVariablesThatAreLost) {
   const TemporaryDirectory directory;

@@ -78,7 +78,7 @@ class Fit {
 
   // Runs `part` on each worker and shares the outcome. All workers stop when a callback of one
   // worker stopped the training. All make a backup when a signal asked one worker to end. A failure
-  // of one worker ends the training on all; the other workers throw Aborted.
+  // of one worker ends the training on all; the other workers throw Cancelled.
   void together(const std::function<void()>& part) {
     const std::exception_ptr own = capture_exception(part);
     const bool asked_to_end = end_signals_ && EndSignals::received() != 0;
@@ -106,7 +106,8 @@ class Fit {
     });
     if (own != nullptr) std::rethrow_exception(own);
     throw_if_error(telling);
-    raise(Code::Aborted, "[Trainer] after step {} other workers failed; {}", impl_.progress.step,
+    // Not Aborted, which would say that a worker is lost.
+    raise(Code::Cancelled, "[Trainer] after step {} other workers failed; {}", impl_.progress.step,
           fmt::join(failures, "; "));
   }
 
@@ -153,6 +154,7 @@ class Fit {
       together([&] {
         backup_.restore_callbacks();
         if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
+        if (!options_.backup.empty()) together([&] { impl_.build_model(dataset_); });
       });
     }
     call([&](Callback& callback) { callback.on_fit_begin(trainer_); });

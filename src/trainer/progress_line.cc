@@ -111,7 +111,7 @@ void ProgressLine::on_step_end(Trainer& trainer, const Logs& so_far) {
 void ProgressLine::on_epoch_end(Trainer& trainer, const Logs& logs) {
   last_ = Clock::now();
   const std::string line = text(trainer.progress(), logs);
-  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_});
+  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_, .printed = shown_});
   if (shown_) print_line(line);
 }
 

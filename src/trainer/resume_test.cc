@@ -170,38 +170,136 @@ TEST(Resuming, RefusesTheBackupOfSomethingElse) {
                rig.losses({.backup = directory.path()}));
 }
 
+// A model without numbers of inputs, whose variables the first call makes.
+nn::Sequential lazy_model() {
+  return nn::Sequential{nn::Dense(8, {.activation = nn::tanh}), nn::Dropout(0.5), nn::BatchNorm(),
+                        nn::Dense(1)};
+}
+
+struct LazyRig {
+  explicit LazyRig(uint64_t seed, nn::Sequential own_model = lazy_model())
+      : model(std::move(own_model)) {
+    random::set_seed(seed);
+  }
+  nn::Sequential model;
+  optim::Adam optimizer{{.learning_rate = 0.02}};
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+
+  // The losses of the epochs and the weights after them.
+  std::string outcome(const std::string& directory, int64_t crash = -1) {
+    const History history = trainer.fit(shuffled_line(), {.epochs = kEpochs,
+                                                          .callbacks = {crash_at(crash)},
+                                                          .backup = directory,
+                                                          .backup_steps = 4,
+                                                          .progress = false});
+    std::string all;
+    for (const Logs& logs : history.epochs) all += std::to_string(logs.at("loss")) + " ";
+    for (const Variable& each : model.variables()) all += each.read_value().to_string() + " ";
+    return all;
+  }
+};
+
+class ResumedLazyModel : public testing::TestWithParam<int64_t> {};
+
+TEST_P(ResumedLazyModel, GivesTheSameBits) {
+  const TemporaryDirectory calm, directory;
+  const std::string expected = LazyRig(7).outcome(calm.path());
+  EXPECT_THROW(LazyRig(7).outcome(directory.path(), GetParam()), Crash);
+  EXPECT_EQ(LazyRig(99).outcome(directory.path()), expected);
+}
+
+// After the backup of step 0; after later ones.
+INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedLazyModel, testing::Values(1, 9, 18));
+
+TEST(Resuming, HasAModelOfFirstCallsInItsFirstBackup) {
+  const TemporaryDirectory directory;
+  EXPECT_THROW(LazyRig(7).outcome(directory.path(), 1), Crash);
+  const CheckpointReader first(directory.path() + "/backup-0");
+  EXPECT_TRUE(first.contains("model/0/kernel"));
+  EXPECT_TRUE(first.contains("model/3/bias"));
+}
+
+// A model that another program made: its backup has variables that this one does not make.
+TEST(Resuming, RefusesABackupWithMoreVariablesThanTheModel) {
+  const TemporaryDirectory directory;
+  LazyRig(7).outcome(directory.path());
+  nn::Sequential smaller{nn::Dense(8)};
+  optim::Adam optimizer;
+  Trainer trainer(smaller, nn::mean_squared_error, optimizer);
+  EXPECT_ERROR(
+      Code::FailedPrecondition, "'model/2/moving_mean'",
+      trainer.fit(shuffled_line(), {.epochs = 5, .backup = directory.path(), .progress = false}));
+}
+
 // Two workers, of which one throws its training away and comes back as another process would: with
 // a strategy, variables and a trainer of its own. The other one is in fit() all the time.
-TEST(Resuming, OtherWorkersWaitForALostOne) {
+void expect_that_workers_wait(const std::function<nn::Sequential()>& make_model) {
   std::vector<std::string> expected(2), results(2);
-  const auto train = [](MultiWorkerMirroredStrategy& strategy, const FitOptions& options,
-                        int64_t crash) {
+  // A worker that is lost says nothing to the other: an exception in a step which is not about the
+  // other workers ends only its own fit().
+  const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& directory,
+                         int crash) {
     const auto scope = strategy.scope();
-    nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
+    random::set_seed(7);
+    const nn::Sequential model = make_model();
     optim::Sgd optimizer({.learning_rate = 0.1, .momentum = 0.5});
-    Trainer trainer(model, nn::mean_squared_error, optimizer);
-    FitOptions fit = options;
-    fit.epochs = kEpochs;
-    fit.progress = false;
-    fit.callbacks = {crash_at(crash)};
-    trainer.fit(shuffled_line(), fit);
-    return model.kernel().read_value().to_string();
+    int losses = 0;
+    const auto loss = [&](const Tensor& outputs, const Tensor& labels, nn::LossOptions options) {
+      if (++losses == crash) throw Error(Code::Cancelled, "the machine is switched off");
+      return nn::mean_squared_error(outputs, labels, options);
+    };
+    Trainer trainer(model, loss, optimizer);
+    trainer.fit(shuffled_line(),
+                {.epochs = kEpochs, .backup = directory, .backup_steps = 4, .progress = false});
+    return model.variables().at(0).read_value().to_string();
   };
+  const TemporaryDirectory calm, directory;
   test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
-    expected[static_cast<size_t>(strategy.worker_id())] = train(strategy, {}, -1);
+    expected[static_cast<size_t>(strategy.worker_id())] = train(strategy, calm.path(), -1);
   });
-  const TemporaryDirectory directory;
-  const FitOptions options = {.backup = directory.path(), .backup_steps = 4};
   const ClusterSpec cluster = test::free_workers(2);
   const auto statuses = test::run_threads(2, [&](int id) {
     if (id == 1) {
       MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id));
-      EXPECT_THROW(train(strategy, options, 10), Crash);
+      EXPECT_ERROR(Code::Cancelled, "switched off", train(strategy, directory.path(), 10));
     }
     MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id));
-    results[static_cast<size_t>(id)] = train(strategy, options, -1);
+    results[static_cast<size_t>(id)] = train(strategy, directory.path(), -1);
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(results, expected);
+}
+
+TEST(Resuming, OtherWorkersWaitForALostOne) {
+  expect_that_workers_wait(
+      [] { return nn::Sequential{nn::Dense(1, 1, {.kernel_initializer = nn::zeros()})}; });
+}
+
+TEST(Resuming, OtherWorkersWaitForALostOneWithAModelOfFirstCalls) {
+  expect_that_workers_wait([] { return nn::Sequential{nn::Dense(4), nn::Dense(1)}; });
+}
+
+// All workers end and are started again. A backup has the mean of the workers' moving averages, of
+// which those of a worker do not move in a step where it has no example, so the model has none.
+TEST(Resuming, WorkersGoOnWithAModelOfFirstCalls) {
+  const TemporaryDirectory calm, directory;
+  std::vector<std::string> expected(2), results(2);
+  const auto train = [](MultiWorkerMirroredStrategy& strategy, const std::string& path,
+                        int64_t crash, uint64_t seed) {
+    const auto scope = strategy.scope();
+    const nn::Sequential model{nn::Dense(8, {.activation = nn::tanh}), nn::Dropout(0.5),
+                               nn::Dense(1)};
+    return LazyRig(seed, model).outcome(path, crash);
+  };
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    expected[static_cast<size_t>(strategy.worker_id())] = train(strategy, calm.path(), -1, 7);
+  });
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    EXPECT_THROW(train(strategy, directory.path(), 9, 7), Crash);
+  });
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    results[static_cast<size_t>(strategy.worker_id())] = train(strategy, directory.path(), -1, 99);
+  });
   EXPECT_EQ(results, expected);
 }
 

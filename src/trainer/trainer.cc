@@ -18,6 +18,28 @@ void check_pair(const data::Element& element) {
         element.size());
 }
 
+// While it lives, layers are in evaluation mode.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const TrainedModel& model) : model_(model) { model_.set_training(false); }
+  ~EvaluationMode() { model_.set_training(true); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  const TrainedModel& model_;
+};
+
+[[noreturn]] void refuse_empty(std::string_view what) {
+  raise(Code::InvalidArgument, "[Trainer::{}] the dataset has no element", what);
+}
+
+void check_end(std::string_view what, const data::Dataset& dataset) {
+  if (dataset.cardinality() != data::kInfinite) return;
+  raise(Code::InvalidArgument,
+        "[Trainer::{}] the dataset has no end; take(n) gives its first n batches", what);
+}
+
 }  // namespace
 
 TrainerImpl::TrainerImpl(const TrainedModel& the_model, LossFunction the_loss,
@@ -102,6 +124,37 @@ void TrainerImpl::walk(const data::Dataset& dataset, const Begin& begin,
   under_way.finish_all();
 }
 
+// The values of the batch do not matter, but they are some that the program expects: zeros may be
+// none. A worker that comes back to the others calls the model alone, so nothing here is shared.
+void TrainerImpl::build_model(const data::Dataset& dataset) const {
+  if (model.is_built()) return;
+  const std::optional<data::Element> first = dataset.iterate().next_optional();
+  if (!first) return;
+  check_pair(*first);
+  const EvaluationMode mode(model);
+  const auto scope = strategy.scope();
+  model.call(to_input((*first)[0]));
+}
+
+Logs TrainerImpl::evaluate(const data::Dataset& dataset, const std::function<void()>& after_step) {
+  check_end("evaluate", dataset);
+  const EvaluationMode mode(model);
+  reset_metrics();
+  Totals totals;
+  walk(
+      dataset,
+      [&](const DistributedElement& batch, int64_t examples) {
+        return runner->evaluate(batch, examples);
+      },
+      [&](const Tensor& mean_loss, int64_t examples) {
+        totals.add(mean_loss, examples);
+        if (after_step) after_step();
+      });
+  if (totals.examples == 0) refuse_empty("evaluate");
+  compare_models();
+  return logs(totals);
+}
+
 void TrainerImpl::compare_models() {
   StrategyExtended& extended = strategy.extended();
   const bool several_workers =
@@ -127,35 +180,7 @@ void TrainerImpl::reset_metrics() const {
 
 }  // namespace internal
 
-namespace {
-
 using internal::TrainerImpl;
-
-// While it lives, layers are in evaluation mode.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(const internal::TrainedModel& model) : model_(model) {
-    model_.set_training(false);
-  }
-  ~EvaluationMode() { model_.set_training(true); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  const internal::TrainedModel& model_;
-};
-
-[[noreturn]] void refuse_empty(std::string_view what) {
-  internal::raise(Code::InvalidArgument, "[Trainer::{}] the dataset has no element", what);
-}
-
-void check_end(std::string_view what, const data::Dataset& dataset) {
-  if (dataset.cardinality() != data::kInfinite) return;
-  internal::raise(Code::InvalidArgument,
-                  "[Trainer::{}] the dataset has no end; take(n) gives its first n batches", what);
-}
-
-}  // namespace
 
 Trainer::Trainer(const internal::TrainedModel& model, LossFunction loss,
                  optim::Optimizer& optimizer, const TrainerOptions& options)
@@ -179,31 +204,17 @@ History Trainer::fit(const data::Dataset& dataset, const FitOptions& options) {
   return internal::fit(*this, *impl_, dataset, options);
 }
 
-Logs Trainer::evaluate(const data::Dataset& dataset) {
-  check_end("evaluate", dataset);
-  const EvaluationMode mode(impl_->model);
-  impl_->reset_metrics();
-  TrainerImpl::Totals totals;
-  impl_->walk(
-      dataset,
-      [&](const DistributedElement& batch, int64_t examples) {
-        return impl_->runner->evaluate(batch, examples);
-      },
-      [&](const Tensor& loss, int64_t examples) { totals.add(loss, examples); });
-  if (totals.examples == 0) refuse_empty("evaluate");
-  impl_->compare_models();
-  return impl_->logs(totals);
-}
+Logs Trainer::evaluate(const data::Dataset& dataset) { return impl_->evaluate(dataset); }
 
 Tensor Trainer::predict(const data::Dataset& dataset) {
-  check_end("predict", dataset);
-  const EvaluationMode mode(impl_->model);
+  internal::check_end("predict", dataset);
+  const internal::EvaluationMode mode(impl_->model);
   std::vector<Tensor> outputs;
   impl_->walk(
       dataset,
       [&](const DistributedElement& batch, int64_t) { return impl_->runner->predict(batch); },
       [&](const Tensor& some, int64_t) { outputs.push_back(some); });
-  if (outputs.empty()) refuse_empty("predict");
+  if (outputs.empty()) internal::refuse_empty("predict");
   impl_->compare_models();
   return concat(outputs, 0);
 }

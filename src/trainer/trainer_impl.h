@@ -118,6 +118,14 @@ class TrainerImpl {
   using Begin = std::function<StepRunner::Outcome(const DistributedElement&, int64_t examples)>;
   void walk(const data::Dataset& dataset, const Begin& begin, const StepsUnderWay::Finish& finish);
 
+  // "loss" and the metrics over the dataset, in evaluation mode. Calls `after_step`, if it is
+  // given, after each step.
+  Logs evaluate(const data::Dataset& dataset, const std::function<void()>& after_step = nullptr);
+
+  // Calls a model whose first call makes variables on the first batch of the dataset, so that the
+  // variables can be saved and restored.
+  void build_model(const data::Dataset& dataset) const;
+
   // Throws on all workers unless all have the same model. One worker may have restored another
   // checkpoint, and then the parts of a result would not belong together.
   void compare_models();

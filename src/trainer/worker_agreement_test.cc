@@ -193,8 +193,9 @@ TEST(WorkersOfATrainer, RestoreTheSameBestWeights) {
   EXPECT_EQ(last, best);
 }
 
-// The worker whose callback failed does not leave.
-TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnother) {
+// The worker whose callback failed does not leave. The other one does not wait for it as if it were
+// lost, also where there is a backup to go back to.
+void expect_failure_of_another(const std::string& backup) {
   std::promise<void> ended;
   const std::shared_future<void> other_ended = ended.get_future().share();
   const auto statuses = test::run_workers(
@@ -205,17 +206,24 @@ TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnother) {
               if (strategy.is_chief() || trainer.progress().step != 3) return;
               throw Error(Code::DataLoss, "the disk is gone");
             }});
-        const Status status =
-            capture_status([&] { fit(strategy, {.epochs = 2, .callbacks = {fail}}); });
+        const Status status = capture_status(
+            [&] { fit(strategy, {.epochs = 2, .callbacks = {fail}, .backup = backup}); });
         if (strategy.is_chief()) ended.set_value();
         other_ended.wait();
         throw_if_error(status);
       },
       kBounded);
   EXPECT_EQ(statuses[1].code, Code::DataLoss) << statuses[1].to_string();
-  EXPECT_EQ(statuses[0].code, Code::Aborted) << statuses[0].to_string();
+  EXPECT_EQ(statuses[0].code, Code::Cancelled) << statuses[0].to_string();
   EXPECT_NE(statuses[0].message.find("worker 1: the disk is gone"), std::string::npos)
       << statuses[0].to_string();
+}
+
+TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnother) { expect_failure_of_another({}); }
+
+TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnotherWithABackup) {
+  const TemporaryDirectory directory;
+  expect_failure_of_another(directory.path());
 }
 
 TEST(WorkersOfATrainer, AreRefusedWhenTheyWouldTrainDifferently) {

@@ -20,6 +20,7 @@ struct TrainedModel {
         variables([model] { return model.trainable_variables(); }),
         all_variables([model] { return model.variables(); }),
         losses([model] { return model.losses(); }),
+        is_built([model] { return model.is_built(); }),
         set_training([copy = model](bool on) mutable { on ? copy.train() : copy.eval(); }),
         state(model) {}
 
@@ -27,6 +28,7 @@ struct TrainedModel {
   std::function<std::vector<Variable>()> variables;  // those that learn
   std::function<std::vector<Variable>()> all_variables;
   std::function<std::vector<Tensor>()> losses;  // penalties of regularizers
+  std::function<bool()> is_built;
   std::function<void(bool)> set_training;
   Trackable state;
 };

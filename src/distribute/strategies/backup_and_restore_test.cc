@@ -68,6 +68,26 @@ TEST(Backups, KeepTheTypeOfTheProgramsExceptions) {
                OwnException);
 }
 
+// Such a model has no variables before its first call, so the backup could not be restored.
+TEST(Backups, AreNotRestoredIntoAModelThatHasNoVariablesYet) {
+  const TemporaryDirectory directory;
+  OneDeviceStrategy strategy("CPU:0");
+  const auto scope = strategy.scope();
+  const auto run = [&](bool call_first) {
+    const nn::Sequential model{nn::Dense(2), nn::Dense(1)};
+    if (call_first) model(zeros({1, 3}));
+    BackupAndRestore backup(strategy, {{"model", model}}, {.directory = directory.path()});
+    backup.run(strategy.distribute_dataset(data::range(2).batch(1)),
+               [&](const DistributedElement&) {
+                 model(zeros({1, 3}));
+               });
+  };
+  run(false);
+  EXPECT_ERROR(Code::FailedPrecondition, "'model/0/kernel'", run(false));
+  EXPECT_ERROR(Code::FailedPrecondition, "call the model on one batch first", run(false));
+  run(true);
+}
+
 // A program that stops in the middle and is started again, in one process.
 TEST(Backups, GoOnWhereTheLastOneIs) {
   const TemporaryDirectory directory;

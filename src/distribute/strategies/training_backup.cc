@@ -114,7 +114,7 @@ std::optional<TrainingPlace> TrainingBackup::restore() {
   TrainingPlace place;
   share("whether it was restored", [&] {
     const auto scope = strategy_.scope();
-    checkpoint_.restore(latest);
+    checkpoint_.restore(latest).assert_variables_exist();
     place = take_own(latest);
   });
   if (auto* workers = joint_workers(strategy_.extended())) workers->end_newcomer();
