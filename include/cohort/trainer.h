@@ -121,9 +121,11 @@ struct FitOptions {
   // shuffles a seed. While fit() runs, other runs are kept from the directory: theirs is
   // FailedPrecondition, which names the host, the process and the run that has it. SIGTERM and
   // SIGINT, unless the program handles them, have all workers save after the running step; then
-  // those that got the signal end by it. A model whose layers learn the sizes of their inputs from
-  // their first call is called on the first batch of the dataset before the first step, so that its
-  // variables can be saved and restored. Empty: none.
+  // those that got the signal end by it. During the validation they end after the running batch:
+  // the state is saved before the validation, which the next start makes again. A second SIGINT, or
+  // a SIGTERM 2 s later, ends a worker without saving. A model whose layers learn the sizes of
+  // their inputs from their first call is called on the first batch of the dataset before the first
+  // step, so that its variables can be saved and restored. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, how
