@@ -322,9 +322,9 @@ void GrpcConnection::send(Message message) {
 }
 
 void GrpcConnection::write(Message message, WhenFull when_full) {
-  const size_t bytes = size_of(message);
+  // Before the message goes: a caller that has the answer finds the message counted.
+  delivery_.sent(size_of(message));
   stream_->send(std::move(message), when_full);
-  delivery_.sent(bytes);
 }
 
 }  // namespace cohort::internal

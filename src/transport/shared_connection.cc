@@ -168,9 +168,9 @@ class SharedConnection : public Connection {
  private:
   void write(Message message, WhenFull when_full) {
     check_no_mutex_held("sends");
-    const size_t bytes = size_of(message);
+    // Before the message goes: a caller that has the answer finds the message counted.
+    delivery_.sent(size_of(message));
     side_->outbox.send(std::move(message), when_full);
-    delivery_.sent(bytes);
   }
 
   const std::shared_ptr<SharedSide> side_;
