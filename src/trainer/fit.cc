@@ -9,6 +9,7 @@
 #include "base/worker_outcomes.h"
 #include "data/iteration.h"
 #include "distribute/input/input_iterator.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "trainer/fit_backup.h"
 #include "trainer/progress_line.h"
 
@@ -143,9 +144,16 @@ class Fit {
         impl_.options.metrics.size());
   }
 
+  // Whether a signal asked this process to end and no other worker has to hear of it first.
+  bool is_asked_alone() const {
+    return end_signals_ && EndSignals::received() != 0 &&
+           joint_workers(impl_.strategy.extended()) == nullptr;
+  }
+
   // Goes to the last backup, or to the beginning.
   void resume() {
     const int64_t first_pass = agree_on_start();
+    if (!options_.backup.empty()) together([&] { impl_.build_model(dataset_); });
     const std::optional<Backup::Place> found = backup_.restore(history_);
     place_ = found.value_or(Backup::Place{.walks = first_pass});
     data::internal::set_next_pass(dataset_, place_.walks);
@@ -154,9 +162,10 @@ class Fit {
       together([&] {
         backup_.restore_callbacks();
         if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
-        if (!options_.backup.empty()) together([&] { impl_.build_model(dataset_); });
       });
     }
+    saved_step_ = found && !place_.ended ? impl_.progress.step : -1;
+    if (place_.stopped) impl_.stop_requested = true;
     call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
     if (!found) backup_.begin(place_, history_);
   }
@@ -173,9 +182,11 @@ class Fit {
     backup_.save(
         [&] {
           place_.position = input_->save();
+          place_.stopped = stopping_;
           return place_;
         },
         history_);
+    saved_step_ = impl_.progress.step;
     end_if_asked();
   }
 
@@ -194,7 +205,7 @@ class Fit {
     TrainingProgress& progress = impl_.progress;
     ++progress.epoch;
     progress.step_of_epoch = 0;
-    place_ = {.totals = {}, .position = {}, .walks = place_.walks, .ended = false};
+    place_ = {.walks = place_.walks};
     impl_.reset_metrics();
     if (options_.steps_per_epoch == 0 || !input_) begin_walk();
     run_epoch();
@@ -225,11 +236,15 @@ class Fit {
       if (!batch) break;
       const int64_t examples = global_examples(impl_.strategy, *batch);
       under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
-      if (!backup_.is_due(++begun) && !leaving_) continue;
+      if (!backup_.is_due(++begun) && !leaving_ && !is_asked_alone()) continue;
       under_way.finish_all();
       save_place();
     }
     under_way.finish_all();
+    // A validation may take longer than a process that is asked to end has. A training that goes on
+    // from here has no step left in this epoch, and validates.
+    if (options_.validation && place_.totals.examples > 0 && saved_step_ != progress.step)
+      save_place();
     if (progress.step_of_epoch % options_.steps_per_execution != 0) end_execution();
     end_epoch();
   }
@@ -264,13 +279,20 @@ class Fit {
     call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });
   }
 
+  // Called after each step of the validation, before which the state was saved.
+  void leave_validation() {
+    if (!end_signals_) return;
+    if (++validation_steps_ % options_.steps_per_execution == 0) together([] {});
+    if (leaving_ || is_asked_alone()) end_if_asked();
+  }
+
   // The chief's figures of the epoch, on all workers.
   Logs epoch_logs() {
     Logs logs = impl_.logs(place_.totals);
     if (options_.validation) {
-      for (const auto& [name, value] : trainer_.evaluate(*options_.validation)) {
-        logs["val_" + name] = value;
-      }
+      validation_steps_ = 0;
+      const Logs found = impl_.evaluate(*options_.validation, [this] { leave_validation(); });
+      for (const auto& [name, value] : found) logs["val_" + name] = value;
     }
     // Callbacks decide by these figures, and workers may see different values of a program's
     // metric.
@@ -295,8 +317,7 @@ class Fit {
     call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
     backup_.save(
         [&]() -> Backup::Place {
-          return {.totals = {},
-                  .position = options_.steps_per_epoch > 0 ? input_->save() : "",
+          return {.position = options_.steps_per_epoch > 0 ? input_->save() : "",
                   .walks = place_.walks,
                   .ended = true};
         },
@@ -322,8 +343,10 @@ class Fit {
   History history_;
   Backup::Place place_;  // where the running epoch is
   std::optional<DistributedIterator> input_;
-  bool stopping_ = false;  // on all workers
-  bool leaving_ = false;   // a worker was asked to end
+  int64_t saved_step_ = -1;       // of the last backup within an epoch
+  int64_t validation_steps_ = 0;  // of the running validation
+  bool stopping_ = false;         // on all workers
+  bool leaving_ = false;          // a worker was asked to end
   std::optional<EndSignals> end_signals_;
 };
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -31,6 +32,7 @@ std::string to_bytes(const TrainingProgress& progress, const Backup::Place& plac
                      {"loss", place.totals.loss},
                      {"walks", place.walks},
                      {"ended", place.ended},
+                     {"stopped", place.stopped},
                      {"history", history.epochs}};
   const std::vector<uint8_t> bytes = Json::to_msgpack(json);
   return {bytes.begin(), bytes.end()};
@@ -79,7 +81,8 @@ std::optional<Backup::Place> Backup::restore(History& history) {
   return Place{.totals = {.loss = json.at("loss"), .examples = json.at("examples")},
                .position = found->position,
                .walks = json.value("walks", json.at("epoch").get<int64_t>()),
-               .ended = json.value("ended", found->position.empty())};
+               .ended = json.value("ended", found->position.empty()),
+               .stopped = json.value("stopped", false)};
 }
 
 void Backup::restore_callbacks() const {
@@ -125,8 +128,19 @@ Mutex mutex;
 int users = 0;                                     // guarded by mutex
 std::array<bool, kSignals.size()> installed = {};  // guarded by mutex
 std::atomic<int> signal_received = 0;
-std::atomic<int> fits_under_way = 0;                   // how many calls of fit() make steps
-static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
+std::atomic<int64_t> received_at = 0;  // when the first signal came, in ms; 0: none came
+std::atomic<int> fits_under_way = 0;   // how many calls of fit() make steps
+static_assert(std::atomic<int>::is_always_lock_free);  // for the handler, and so is the next line
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+// A task may get SIGTERM from its launcher and from the service manager that stops the launcher.
+constexpr int64_t kSameRequestMs = 2000;
+
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // safe in a handler
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
 
 void end_by(int signal) {
   std::signal(signal, SIG_DFL);
@@ -136,9 +150,12 @@ void end_by(int signal) {
 // The handler first notes the signal and then looks whether steps are made. ~Steps and ~EndSignals
 // do the opposite, so that one of the two sees the other.
 void note_signal(int signal) {
-  int none = 0;
-  const bool first = signal_received.compare_exchange_strong(none, signal);
-  if (!first || fits_under_way == 0) end_by(signal);
+  const int64_t now = now_ms();
+  int64_t before = 0;
+  const bool first = received_at.compare_exchange_strong(before, now);
+  if (first) signal_received = signal;
+  const bool insists = !first && (signal == SIGINT || now - before >= kSameRequestMs);
+  if (insists || fits_under_way == 0) end_by(signal);
 }
 
 bool is_default(int signal) {

@@ -22,8 +22,9 @@ class Backup {
   struct Place {
     TrainerImpl::Totals totals = {};
     std::string position = {};
-    int64_t walks = 0;   // the number of the next pass over the data
-    bool ended = false;  // the epoch has ended, and the next one goes on from the position
+    int64_t walks = 0;     // the number of the next pass over the data
+    bool ended = false;    // the epoch has ended, and the next one goes on from the position
+    bool stopped = false;  // a callback stopped the training; only the validation is left
   };
   // Restores all but the callbacks from the last backup and returns its place. nullopt without a
   // backup.
@@ -54,9 +55,10 @@ class Backup {
 };
 
 // While an EndSignals lives, a SIGTERM or SIGINT that comes during steps does not end the process
-// at once: fit() makes a backup at the end of the step first. A second signal ends the process at
-// once, and so does a signal outside steps. Signals that the program handles or ignores are left
-// alone.
+// at once: fit() makes a backup at the end of the step first. A second SIGINT ends the process at
+// once, and so do a SIGTERM that comes 2 s after the first signal or later, and a signal outside
+// steps. An earlier SIGTERM is the same request once more. Signals that the program handles or
+// ignores are left alone.
 class EndSignals {
  public:
   EndSignals();

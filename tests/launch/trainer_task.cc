@@ -1,8 +1,12 @@
 // A task that trains with a Trainer, alone, in lockstep with other workers or with parameter
-// servers, as it was started: trainer_task FOLDER [JOB:INDEX@STEP | EPOCHS].
+// servers, as it was started: trainer_task FOLDER [JOB:INDEX@STEP | EPOCHS] [WORD...].
 //
 // The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
 // processes, backups and that it has happened are in the directory.
+//
+// "validate" and "validate_long" evaluate the data once and 10,000,000 times after each epoch.
+// "raise" sends this process two SIGTERM in its step 9. "rare" has 1,000 steps between two calls of
+// callbacks. "hang" stays in step 9.
 
 #include <cohort/cohort.h>
 #include <signal.h>
@@ -12,6 +16,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <optional>
+#include <set>
 
 using namespace cohort;
 
@@ -22,11 +29,13 @@ struct Plan {
   std::string victim;  // "worker:1"
   int64_t step = -1;
   int epochs = 6;
+  std::set<std::string> words = {};
 };
 
 Plan plan_from(int argc, char** argv) {
   Plan plan{.directory = argv[1], .victim = {}};
   if (argc < 3) return plan;
+  plan.words = {argv + 3, argv + argc};
   const std::string text = argv[2];
   const size_t at = text.find('@');
   if (at == std::string::npos) {
@@ -57,6 +66,20 @@ void kill_victim(const Plan& plan, Trainer& trainer) {
   kill(process, SIGKILL);
 }
 
+// Says when its first element is read.
+std::optional<data::Dataset> validation_of(const Plan& plan, const data::Dataset& batches) {
+  const bool is_long = plan.words.contains("validate_long");
+  if (!is_long && !plan.words.contains("validate")) return std::nullopt;
+  return batches.repeat(is_long ? 10'000'000 : 1).map([](Tensor x, Tensor y) {
+    static std::once_flag first;
+    std::call_once(first, [] {
+      std::printf("validates\n");
+      std::fflush(stdout);
+    });
+    return std::tuple(x, y);
+  });
+}
+
 void train(const Plan& plan) {
   const auto strategy = strategy_from_environment();
   const auto scope = strategy->scope();
@@ -64,7 +87,14 @@ void train(const Plan& plan) {
   const auto batches = data::from_tensor_slices(x, 3.f * x + 1.f).shuffle(24, {.seed = 4}).batch(4);
   nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
   optim::Sgd optimizer({.learning_rate = 0.05, .momentum = 0.5});
-  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  int calls = 0;
+  const auto input = [&](const Tensor& inputs) {
+    if (++calls == 9 && plan.words.contains("raise")) {
+      for (int i = 0; i < 2; ++i) raise(SIGTERM);
+    }
+    return inputs;
+  };
+  Trainer trainer(model, nn::mean_squared_error, optimizer, {.input = input});
   const auto speak = [](const char* word, Trainer& at) {
     if (!at.is_chief()) return;
     std::printf("%s %lld\n", word, static_cast<long long>(at.progress().step));
@@ -75,9 +105,14 @@ void train(const Plan& plan) {
                       .on_step_end =
                           [&](Trainer& at, const Logs&) {
                             kill_victim(plan, at);
-                            if (at.progress().step == 9) speak("made", at);
+                            if (at.progress().step != 9) return;
+                            speak("made", at);
+                            while (plan.words.contains("hang")) pause();
                           }});
+  const int64_t per_call = plan.words.contains("rare") ? 1000 : 1;
   const History history = trainer.fit(batches, {.epochs = plan.epochs,
+                                                .steps_per_execution = per_call,
+                                                .validation = validation_of(plan, batches),
                                                 .callbacks = {around},
                                                 .backup = plan.directory + "/backup",
                                                 .backup_steps = 4,

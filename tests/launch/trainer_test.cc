@@ -67,30 +67,86 @@ struct Tasks {
 
 class TrainingAskedToEnd : public testing::TestWithParam<std::tuple<Tasks, int>> {
  protected:
-  std::vector<std::string> words(const std::string& epochs) const {
+  std::vector<std::string> words(const std::string& epochs,
+                                 const std::vector<std::string>& more = {}) const {
     const Tasks& tasks = std::get<0>(GetParam());
     std::vector<std::string> all = tasks.words;
     all.insert(all.end(), {TRAINER_TASK, directory.path(), epochs});
+    all.insert(all.end(), more.begin(), more.end());
     return tasks.words.empty() ? all : run_words(all);
+  }
+  int code_of_end() const {
+    const auto& [tasks, signal] = GetParam();
+    return tasks.words.empty() ? -signal : 128 + signal;
   }
   const LaunchDirectory directory;
 };
 
 TEST_P(TrainingAskedToEnd, IsSavedAndGoesOnFromThere) {
-  const auto& [tasks, signal] = GetParam();
   int64_t saved = -1;
   {
     Process run(words("1000000"));
     ASSERT_TRUE(eventually([&] { return contains(run.output(), "made 9"); })) << run.output();
-    run.send(signal);
-    const int code = run.wait();
-    EXPECT_EQ(code, tasks.words.empty() ? -signal : 128 + signal) << run.output();
+    run.send(std::get<1>(GetParam()));
+    EXPECT_EQ(run.wait(), code_of_end()) << run.output();
     saved = number_after(run.output(), "asked to end: saved after step ");
     EXPECT_GE(saved, 9) << run.output();
   }
   Process next(words("1"));  // fewer epochs than were made: it ends after its beginning
   EXPECT_EQ(next.wait(), 0) << next.output();
   EXPECT_EQ(number_after(next.output(), "begins "), saved) << next.output();
+}
+
+// The validation alone would take hours.
+TEST_P(TrainingAskedToEnd, EndsDuringTheValidationToo) {
+  {
+    Process run(words("1000000", {"validate_long"}));
+    ASSERT_TRUE(eventually([&] { return contains(run.output(), "validates"); })) << run.output();
+    run.send(std::get<1>(GetParam()));
+    EXPECT_EQ(run.wait(std::chrono::seconds(20)), code_of_end()) << run.output();
+    EXPECT_EQ(number_after(run.output(), "asked to end: saved after step "), 6) << run.output();
+  }
+  Process next(words("1", {"validate"}));
+  EXPECT_EQ(next.wait(), 0) << next.output();
+  EXPECT_EQ(number_after(next.output(), "begins "), 6) << next.output();
+  EXPECT_EQ(number_after(next.output(), "updates "), 6) << next.output();
+  EXPECT_TRUE(contains(next.output(), "validates")) << next.output();
+}
+
+// A launcher and the manager of a service each send SIGTERM.
+TEST(TrainingAskedToEndTwice, IsSavedAllTheSame) {
+  const LaunchDirectory directory;
+  Process run({TRAINER_TASK, directory.path(), "1000000", "raise"});
+  EXPECT_EQ(run.wait(), -SIGTERM) << run.output();
+  EXPECT_EQ(number_after(run.output(), "asked to end: saved after step "), 9) << run.output();
+}
+
+// A step that does not end keeps a process from its end only so long.
+TEST(TrainingAskedToEndTwice, EndsAtOnceIfTheSecondSignalInsists) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const LaunchDirectory directory;
+    Process run({TRAINER_TASK, directory.path(), "1000000", "hang"});
+    ASSERT_TRUE(eventually([&] { return contains(run.output(), "made 9"); })) << run.output();
+    const auto begin = std::chrono::steady_clock::now();
+    int code = -1000;
+    ASSERT_TRUE(eventually([&] {
+      run.send(signal);
+      code = run.wait(std::chrono::milliseconds(20));
+      return code != -1000;
+    })) << run.output();
+    EXPECT_EQ(code, -signal) << run.output();
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(took > std::chrono::milliseconds(1900), signal == SIGTERM);
+    EXPECT_FALSE(contains(run.output(), "asked to end")) << run.output();
+  }
+}
+
+// Callbacks would be called after 1,000 steps only.
+TEST(TrainingAskedToEndTwice, IsSavedAfterTheStepHoweverRareCallbacksAre) {
+  const LaunchDirectory directory;
+  Process run({TRAINER_TASK, directory.path(), "1000000", "raise", "rare"});
+  EXPECT_EQ(run.wait(), -SIGTERM) << run.output();
+  EXPECT_EQ(number_after(run.output(), "asked to end: saved after step "), 9) << run.output();
 }
 
 INSTANTIATE_TEST_SUITE_P(
