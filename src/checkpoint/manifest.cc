@@ -252,9 +252,9 @@ int64_t to_ms(std::chrono::system_clock::time_point time) {
 }
 
 std::chrono::system_clock::time_point from_ms(int64_t ms) {
-  using Time = std::chrono::system_clock::time_point;
-  const int64_t most = to_ms(Time::max());
-  return Time(std::chrono::milliseconds(std::clamp(ms, -most, most)));
+  const int64_t most = to_ms(std::chrono::system_clock::time_point::max());
+  return std::chrono::system_clock::time_point(
+      std::chrono::milliseconds(std::clamp(ms, -most, most)));
 }
 
 std::string manifest_text(const Manifest& manifest) {

@@ -35,7 +35,8 @@ const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
   if (holder != nullptr) return *holder;
   std::vector<const SaverGraph::Shard*> order;
   for (const SaverGraph::Shard& shard : graph_.shards) order.push_back(&shard);
-  std::ranges::stable_partition(order, [&](const auto* shard) { return shard->wrote(file); });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const SaverGraph::Shard* shard) { return shard->wrote(file); });
   std::vector<std::string> asked{"this process"};
   for (const SaverGraph::Shard* shard : order) {
     const Status status = capture_status([&] { ask(*shard, file, 0, 0); });

@@ -94,7 +94,7 @@ class Iteration {
 
  private:
   const std::optional<int64_t> number_;
-  const CachedPasses given_passes_;
+  const CachedPasses given_passes_{};
   cohort::internal::Mutex mutex_;
   std::map<const Node*, std::map<uint64_t, ShuffleEpoch>> epochs_;         // by branch
   std::map<std::pair<const Node*, uint64_t>, std::string> cached_passes_;  // by node and branch

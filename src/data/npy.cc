@@ -153,9 +153,9 @@ std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& sha
 }  // namespace
 
 ArrayHeader read_npy_header(BufferedBytes& bytes) {
-  constexpr std::string_view kMagic("\x93NUMPY", 6);
+  constexpr std::string_view kNumpyMagic("\x93NUMPY", 6);
   const std::string_view start = as_text(bytes.window(12));
-  if (!start.starts_with(kMagic) || start.size() < 10) {
+  if (!start.starts_with(kNumpyMagic) || start.size() < 10) {
     raise(Code::DataLoss, "[Npy] '{}' is not a NumPy array file", bytes.name());
   }
   const int version = static_cast<uint8_t>(start[6]);

@@ -83,7 +83,7 @@ class ShardCursor : public SelectingCursor<ShardCursor, ShardNode> {
     fields.integer(at_, 0, INT64_MAX);
     fields.flag(has_first);
     if (!has_first) return;
-    if (fields.reading()) first_.emplace();
+    if (fields.reading()) first_ = First{};
     const int64_t rows = table() == nullptr ? 0 : table()->count();
     fields.integer(first_->row, -1, rows - 1);
     if (first_->row < 0) fields.element(first_->element);

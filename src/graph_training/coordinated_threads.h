@@ -65,10 +65,10 @@ class CoordinatorState {
     if (!thread) raise(Code::InvalidArgument, "[Coordinator] the thread to wait for is null");
     CoordinatedThreads ended;  // destroyed without the mutex, because that joins
     const std::lock_guard lock(mutex_);
-    const auto [first, last] =
-        std::ranges::stable_partition(threads_, [](const auto& known) { return known->running(); });
-    std::move(first, last, std::back_inserter(ended));
-    threads_.erase(first, last);
+    const auto first_ended = std::stable_partition(
+        threads_.begin(), threads_.end(), [](const auto& known) { return known->running(); });
+    std::move(first_ended, threads_.end(), std::back_inserter(ended));
+    threads_.erase(first_ended, threads_.end());
     threads_.push_back(std::move(thread));
   }
 

@@ -224,17 +224,30 @@ using EightOffsets [[gnu::vector_size(32)]] = int32_t;
 using Four [[gnu::vector_size(16)]] = float;
 using FourOffsets [[gnu::vector_size(16)]] = int32_t;
 
+// The elements at the even and the odd positions of two vectors of a row: the left and the right
+// columns of the windows.
+[[gnu::target("avx2"), gnu::always_inline]] inline Eight even_of(const Eight (&row)[2]) {
+  return __builtin_shufflevector(row[0], row[1], 0, 2, 4, 6, 8, 10, 12, 14);
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline Eight odd_of(const Eight (&row)[2]) {
+  return __builtin_shufflevector(row[0], row[1], 1, 3, 5, 7, 9, 11, 13, 15);
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline Four even_of(const Four (&row)[2]) {
+  return __builtin_shufflevector(row[0], row[1], 0, 2, 4, 6);
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline Four odd_of(const Four (&row)[2]) {
+  return __builtin_shufflevector(row[0], row[1], 1, 3, 5, 7);
+}
+
 [[gnu::target("avx2"), gnu::always_inline]] inline void pool_eight(const Windows& windows,
                                                                    float* values,
                                                                    int64_t* indices) {
-  constexpr EightOffsets kEven = {0, 2, 4, 6, 8, 10, 12, 14};
-  constexpr EightOffsets kOdd = {1, 3, 5, 7, 9, 11, 13, 15};
   const Eight upper[] = {_mm256_loadu_ps(windows.upper), _mm256_loadu_ps(windows.upper + 8)};
   const Eight lower[] = {_mm256_loadu_ps(windows.lower), _mm256_loadu_ps(windows.lower + 8)};
-  Best<Eight, EightOffsets> best{__builtin_shuffle(upper[0], upper[1], kEven), {}};
-  best.consider(__builtin_shuffle(upper[0], upper[1], kOdd), 1);
-  best.consider(__builtin_shuffle(lower[0], lower[1], kEven), windows.row_length);
-  best.consider(__builtin_shuffle(lower[0], lower[1], kOdd), windows.row_length + 1);
+  Best<Eight, EightOffsets> best{even_of(upper), {}};
+  best.consider(odd_of(upper), 1);
+  best.consider(even_of(lower), windows.row_length);
+  best.consider(odd_of(lower), windows.row_length + 1);
   _mm256_storeu_ps(values, best.values);
   const auto offsets = reinterpret_cast<__m256i>(best.offsets);
   const __m256i first =
@@ -249,14 +262,12 @@ using FourOffsets [[gnu::vector_size(16)]] = int32_t;
 
 [[gnu::target("avx2"), gnu::always_inline]] inline void pool_four(const Windows& windows,
                                                                   float* values, int64_t* indices) {
-  constexpr FourOffsets kEven = {0, 2, 4, 6};
-  constexpr FourOffsets kOdd = {1, 3, 5, 7};
   const Four upper[] = {_mm_loadu_ps(windows.upper), _mm_loadu_ps(windows.upper + 4)};
   const Four lower[] = {_mm_loadu_ps(windows.lower), _mm_loadu_ps(windows.lower + 4)};
-  Best<Four, FourOffsets> best{__builtin_shuffle(upper[0], upper[1], kEven), {}};
-  best.consider(__builtin_shuffle(upper[0], upper[1], kOdd), 1);
-  best.consider(__builtin_shuffle(lower[0], lower[1], kEven), windows.row_length);
-  best.consider(__builtin_shuffle(lower[0], lower[1], kOdd), windows.row_length + 1);
+  Best<Four, FourOffsets> best{even_of(upper), {}};
+  best.consider(odd_of(upper), 1);
+  best.consider(even_of(lower), windows.row_length);
+  best.consider(odd_of(lower), windows.row_length + 1);
   _mm_storeu_ps(values, best.values);
   const __m256i first =
       _mm256_add_epi64(_mm256_set1_epi64x(windows.index), _mm256_set_epi64x(6, 4, 2, 0));

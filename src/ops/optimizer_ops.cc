@@ -28,7 +28,7 @@ class OptimizerUpdate {
   OptimizerUpdate(Kernel& k, const OptimizerRule& rule)
       : k_(k),
         rule_(rule),
-        slots_(std::visit([](const auto& of) { return size_t{of.kSlots}; }, rule)),
+        slots_(std::visit([](const auto& of) { return static_cast<size_t>(of.kSlots); }, rule)),
         step_{in(k, k.inputs.size() - 2).item<double>(), in(k, k.inputs.size() - 1).item<double>()},
         values_(slots_ + 1) {}
 

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <ranges>
 #include <utility>
 
 #include "base/log.h"
@@ -70,10 +69,12 @@ double Monitor::worst() const {
 bool Monitor::improved(const Logs& logs) {
   const auto found = logs.find(figure_);
   if (found == logs.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : logs) names.push_back(name);
     raise(Code::InvalidArgument,
           "[{}] there is no figure '{}' to watch; there are: {}. Those of a validation need "
           "FitOptions::validation",
-          callback_, figure_, fmt::join(std::views::keys(logs), ", "));
+          callback_, figure_, fmt::join(names, ", "));
   }
   const double value = found->second;
   const bool better = larger_is_better_ ? value > best_ + min_delta_ : value < best_ - min_delta_;
