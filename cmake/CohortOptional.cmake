@@ -58,6 +58,11 @@ if(COHORT_TESTS)
     PART "the test that TensorBoard reads summaries" REASON "no python3 has the package tensorboard"
     REMEDY "make optional")
 
+  find_program(COHORT_CLANG clang++)
+  cohort_optional(CLANG "${COHORT_CLANG}"
+    PART "the check that clang takes the sources" REASON "no clang++ was found"
+    REMEDY "apt-get install clang")
+
   set(missing "")
   foreach(tool munged slurmctld slurmd srun sinfo)
     find_program(COHORT_TOOL_${tool} ${tool} PATHS /usr/sbin)

@@ -54,6 +54,7 @@ slurmctld               # a Slurm on this host, for the test of its resolver
 slurmd                  # the same
 slurm-client            # the same
 munge                   # the same
+clang                   # the check that it takes the sources
 python3-venv            # a place for TensorBoard, which is on PyPI only
 python3-torch           # DistributedDataParallel, which benchmarks compare with
 '

@@ -57,7 +57,7 @@ struct ActivityBoard {
 };
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-constexpr char kFileVariable[] = "COHORT_ACTIVITY_FILE";
+constexpr char kActivityFileVariable[] = "COHORT_ACTIVITY_FILE";
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 int64_t nanoseconds(WaitNote::Clock::time_point time) {
@@ -92,7 +92,7 @@ struct LocalBoard {
 };
 
 LocalBoard make_board() {
-  if (const char* const path = std::getenv(kFileVariable)) {
+  if (const char* const path = std::getenv(kActivityFileVariable)) {
     ActivityBoard* const shared = map_file(path);
     if (shared != nullptr && take_over(*shared)) {
       shared->tag = ActivityBoard::kTag;

@@ -15,7 +15,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr char kFileVariable[] = "COHORT_TRACE_FILE";
+constexpr char kTraceFileVariable[] = "COHORT_TRACE_FILE";
 constexpr size_t kMaxEvents = 1'000'000;
 constexpr auto kWriteEvery = std::chrono::milliseconds(500);
 
@@ -100,7 +100,7 @@ class Timeline {
 };
 
 Timeline& timeline() {
-  static Timeline made(std::getenv(kFileVariable));
+  static Timeline made(std::getenv(kTraceFileVariable));
   return made;
 }
 
@@ -119,7 +119,7 @@ void add_step(int row, int64_t number, TimelineTime began, TimelineTime ended) {
 std::atomic<int8_t> timeline_switch = -1;
 
 bool find_timeline_switch() {
-  const bool on = std::getenv(kFileVariable) != nullptr;
+  const bool on = std::getenv(kTraceFileVariable) != nullptr;
   timeline_switch.store(on ? 1 : 0, std::memory_order_relaxed);
   return on;
 }

@@ -146,7 +146,7 @@ ReplicaPort* port_for(const Kernel& k, std::string_view op) {
 }
 
 // What one replica alone gets.
-void pass_on(Kernel& k) {
+void alias_inputs(Kernel& k) {
   for (size_t i = 0; i < k.inputs.size(); ++i) {
     const DType dtype = reduced_dtype(reduce_op_of(k.attrs), k.inputs[i].dtype());
     set(k, in(k, i).to(to_aten(dtype)).alias(), i);
@@ -155,7 +155,7 @@ void pass_on(Kernel& k) {
 
 void compute_all_reduce(Kernel& k) {
   ReplicaPort* port = port_for(k, "ReplicaAllReduce");
-  if (port == nullptr) return pass_on(k);
+  if (port == nullptr) return alias_inputs(k);
   set_outputs(
       k, [&] { return port->all_reduce(reduce_op_of(k.attrs), k.inputs, options_of(k.attrs)); });
 }

@@ -171,14 +171,14 @@ Tensor join(const OpDef& op, const std::vector<Tensor>& parts, int axis, Site si
 // Keeps a mistaken count from taking memory for outputs that hold nothing.
 constexpr int64_t kMaxParts = 1 << 20;
 
-void require_count(std::string_view op, int64_t count) {
+void require_part_count(std::string_view op, int64_t count) {
   if (count >= 1 && count <= kMaxParts) return;
   raise(Code::InvalidArgument, "[{}] the number of parts must be 1 to {}, got {}", op, kMaxParts,
         count);
 }
 
 std::vector<int64_t> equal_sizes(int64_t size, int64_t count) {
-  require_count("Split", count);
+  require_part_count("Split", count);
   if (size >= 0 && size % count != 0) {
     raise(Code::InvalidArgument, "[Split] a dimension of size {} has no {} equal parts", size,
           count);
@@ -233,7 +233,7 @@ int64_t unstack_count(const Shape& shape, const Attrs& attrs, int axis) {
           axis, shape.to_string(), given);
   }
   const int64_t count = std::max(given, size);
-  if (count > 0) require_count("Unstack", count);
+  if (count > 0) require_part_count("Unstack", count);
   return count;
 }
 

@@ -453,6 +453,57 @@ grep -q wrong $last && exit 1 || exit 0
         self.assertEqual(self.lint(), (0, "lint: 0 failures in 1 compilations, 1 of which clang could read in part only\n"))
 
 
+class Clang(Scratch):
+    """The check that clang takes the sources, with a stand-in for clang that rejects what has the word wrong."""
+
+    def setUp(self):
+        super().setUp()
+        self.entries = []
+        self.log = self.root / "log"
+        self.clang = self.write("clang++", f"""#!/bin/sh
+echo "$*" >>{self.log}
+for batch; do :; done
+for file in $(sed -n 's/#include "\\(.*\\)"/\\1/p' $batch); do ! grep -q wrong $file || exit 1; done
+""", 0o755)
+
+    def add(self, output, name, text="", words=""):
+        path = self.write(name, text)
+        self.entries.append({"directory": str(self.root), "file": str(path),
+                             "command": f"g++ {words} -O1 -o {output}/x.o -c {path}"})
+
+    def check(self, *options):
+        self.write("build/compile_commands.json", json.dumps(self.entries))
+        code, output = self.run_tool(ROOT / "tools/check_clang.py", *options, self.root, self.root / "build", self.clang)
+        return code, output.strip()
+
+    def test_files_of_a_module_are_read_at_once_with_what_gives_them_a_meaning(self):
+        words = "-include x/cmake_pch.hxx -Iinclude -isystem proto -DA=1 -std=c++20 -Werror"
+        self.add("src/a/CMakeFiles/cohort_a.dir", "src/a/a.cc", words=words)
+        self.add("src/a/CMakeFiles/cohort_a.dir", "src/a/b.cc", words=words)
+        self.assertEqual(self.check(), (0, "clang takes 2 files"))
+        [command] = self.log.read_text().splitlines()
+        self.assertTrue(command.startswith("-Iinclude -isystem proto -DA=1 -std=c++20 -w -fsyntax-only"), command)
+
+    def test_a_module_that_clang_rejects_is_named(self):
+        self.add("src/a/CMakeFiles/cohort_a.dir", "src/a/a.cc", "wrong")
+        self.add("src/b/CMakeFiles/cohort_b.dir", "src/b/b.cc")
+        self.assertEqual(self.check(), (1, "clang rejects sources in src/a"))
+
+    def test_tests_and_generated_files_are_left_out(self):
+        self.add("src/a/CMakeFiles/a_test.dir", "src/a/a_test.cc", "wrong")
+        self.add("src/a/CMakeFiles/cohort_a.dir", "build/a.pb.cc", "wrong")
+        code, output = self.check()
+        self.assertEqual(code, 1)
+        self.assertIn("compiles no module of src/", output)
+
+    def test_files_with_torch_headers_are_read_when_asked(self):
+        self.add("src/a/CMakeFiles/cohort_a.dir", "src/a/a.cc")
+        self.add("src/b/CMakeFiles/cohort_b.dir", "src/b/b.cc", "wrong", "-isystem /usr/include/torch/csrc/api/include")
+        self.assertEqual(self.check(), (0, "clang takes 1 files"))
+        self.assertEqual(self.check("--aten"), (1, "clang rejects sources in src/b"))
+        self.assertIn("-include ATen/core/ivalue.h -w", self.log.read_text())
+
+
 LEFT_OUT = "MPI\tcohort::mpi\tno MPI was found\tapt-get install mpi\tsrc/mpi/mpi_test.cc\n"
 
 
