@@ -30,7 +30,7 @@ TEST_P(AllReduce, GivesEveryReplicaTheSame) {
 // Both calls are alike but for their lines: added up they would be a sum of two different things.
 TEST_P(AllReduce, ComparesWhereReplicasCallIt) {
   for (MirroredStrategy* const strategy : {&two_, &three_}) {
-    EXPECT_ERROR(Code::FailedPrecondition, "replica_reductions_test.cc:", strategy->run([] {
+    EXPECT_ERROR(Code::FailedPrecondition, "replica_calls_test.cc:", strategy->run([] {
       Tensor first;
       Tensor second;
       if (replica_id() == 0) {
