@@ -175,16 +175,20 @@ TEST(SteadyCalls, OfQueueRunnersAndCoordinatorsThatAreDroppedAddNothing) {
   Graph graph;
   const auto building = graph.as_default();
   FifoQueue queue({.capacity = 2, .dtypes = {kFloat32}, .shapes = {Shape{}}});
-  const Tensor enqueue = queue.enqueue({constant(1.f)});
-  const Tensor next = queue.dequeue()[0];
-  const QueueRunner runner({enqueue, enqueue}, {.cancel_op = queue.dequeue()[0]});
+  Tensor passed;
+  {
+    // Each run takes out one element, so that no run waits for ever and nothing needs a cancel.
+    const auto after = control_dependencies({queue.enqueue({constant(1.f)})});
+    passed = queue.dequeue()[0];
+  }
+  const QueueRunner runner({passed, passed}, {.cancel_op = queue.size()});
   Session session(graph);
   drive(
       "queue runners", calls(100), [&] { return holdings_with(graph); },
       [&](int) {
         Coordinator coordinator;
         EXPECT_EQ(runner.create_threads(session, coordinator).size(), 3u);
-        EXPECT_EQ(session.run(next).to<float>(), 1.f);
+        EXPECT_EQ(session.run(passed).to<float>(), 1.f);
         coordinator.request_stop();
         coordinator.join();
       },
