@@ -26,7 +26,7 @@ CHARACTER = 8.43  # the width of one at 14 pixels, in the fonts below
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff", "36": "#76e3ea"}
 STYLE = re.compile(r"\x1b\[([\d;]*)m")
 OTHER = re.compile(r"\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07")  # moves and erasures
-FRAME = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" aria-label="{label}">
+FRAME = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" xml:space="preserve" role="img" aria-label="{label}">
 <title>{label}</title>
 <style>
 text {{ font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #e6edf3; white-space: pre; }}
