@@ -5,7 +5,7 @@ usage: compile_commands.py ROOT BUILD
 
 CMake compiles several files at once and g++ reads headers that it has compiled before. So the
 compile_commands.json of BUILD names few of the sources, and clang cannot read the compiled headers.
-This tool writes ROOT/compile_commands.json, with a command of its own for each source.
+This tool writes ROOT/compile_commands.json, with one command for each source.
 """
 import json
 import pathlib

@@ -144,7 +144,7 @@ class Fit {
         impl_.options.metrics.size());
   }
 
-  // Whether a signal asked this process to end and no other worker has to hear of it first.
+  // Whether a signal asked this process to end, and it trains without other workers.
   bool is_asked_alone() const {
     return end_signals_ && EndSignals::received() != 0 &&
            joint_workers(impl_.strategy.extended()) == nullptr;
