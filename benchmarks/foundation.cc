@@ -64,6 +64,43 @@ Contest step_contest(const std::string& name, cohort::nn::Sequential model,
           .limit = 1.00};
 }
 
+// Ops whose loops are ours (src/kernels) beside the kernel library's.
+void bench_kernels() {
+  const at::Tensor wide = at::rand({kBatch, 512});
+  const cohort::Tensor our_wide(wide);
+  run({.name = "dropout of 128 x 512",
+       .ours = [&] { cohort::nn::dropout(our_wide, {.rate = 0.5}); },
+       .theirs = [&] { at::dropout(wide, 0.5, true); },
+       .calls = 200,
+       .limit = 1 / 1.1});
+  const at::Tensor logits = at::rand({kBatch, 10});
+  const at::Tensor their_logits = logits.clone().requires_grad_();
+  const at::Tensor labels = torch::randint(10, {kBatch}, torch::kLong);
+  const cohort::Tensor our_logits(logits);
+  const cohort::Tensor our_labels(labels);
+  run({.name = "softmax cross entropy of 128 x 10, gradient",
+       .ours =
+           [&] {
+             cohort::GradientTape tape;
+             tape.watch(our_logits);
+             tape.gradient(cohort::nn::softmax_cross_entropy(our_logits, our_labels), our_logits);
+           },
+       .theirs =
+           [&] {
+             const at::Tensor loss = torch::nll_loss(torch::log_softmax(their_logits, 1), labels);
+             torch::autograd::grad({loss}, {their_logits});
+           },
+       .calls = 500,
+       .limit = 1 / 1.1});
+  const at::Tensor rows = at::rand({kBatch, 1000});
+  const cohort::Tensor our_rows(rows);
+  run({.name = "top_k of 10 in 1,000, 128 rows",
+       .ours = [&] { cohort::top_k(our_rows, 10); },
+       .theirs = [&] { at::topk(rows, 10); },
+       .calls = 20,
+       .limit = 1 / 1.1});
+}
+
 }  // namespace
 
 int main() {
@@ -75,6 +112,7 @@ int main() {
                              torch::rand({kBatch, 784})));
   run(step_contest<TorchCnn>("LeNet on 28x28, batch 128, step", cohort::bench::lenet(),
                              torch::rand({kBatch, 1, 28, 28})));
+  bench_kernels();
 
   const at::Tensor a = at::ones({4});
   const at::Tensor b = at::ones({4});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cohort/cohort.h>
+#include <cohort/collective.h>
 
 #include <functional>
 #include <istream>

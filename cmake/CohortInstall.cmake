@@ -9,6 +9,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
         FILES_MATCHING PATTERN "*.h")
 install(TARGETS cohort EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
+# Documents name examples by their paths, so the two lie beside each other.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/cohort)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/cohort)
+
 # The command, and what it starts or loads, which is nobody else's.
 file(RELATIVE_PATH library_from_compute /prefix/${CMAKE_INSTALL_LIBEXECDIR}/cohort /prefix/${CMAKE_INSTALL_LIBDIR})
 set_target_properties(cohort_compute PROPERTIES INSTALL_RPATH "$ORIGIN/${library_from_compute}")

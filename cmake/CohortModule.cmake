@@ -15,8 +15,10 @@ function(cohort_module name)
       target_precompile_headers(cohort_${name} REUSE_FROM cohort_pch)
     endif()
   endif()
-  # Reading headers takes most of the time: several files at once read them once.
-  set_target_properties(cohort_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # Reading headers takes most of the time: several files at once read them once. Inline functions are
+  # not exported, because each program has its own. Their static variables still are, and stay one.
+  set_target_properties(cohort_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8
+                        VISIBILITY_INLINES_HIDDEN ON)
   set_property(GLOBAL APPEND PROPERTY COHORT_MODULES cohort_${name})
 endfunction()
 

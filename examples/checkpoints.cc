@@ -44,7 +44,7 @@ struct Training {
           .shuffle(4, {.seed = 1})
           .repeat()
           .batch(2);
-  data::Iterator input = dataset.iterate();
+  data::Iterator input = dataset.iterator();
   nn::Dense model{2, 1};
   optim::Adam optimizer{{.learning_rate = 0.05}};
   metrics::Mean mean_loss{"loss"};

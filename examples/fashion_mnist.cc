@@ -6,6 +6,7 @@
 
 #include "fashion_mnist.h"
 
+#include <chrono>
 #include <cstdio>
 using namespace fashion;
 
@@ -39,7 +40,8 @@ class Training {
   double run(const Examples& training, const FitOptions& how) {
     trainer_.fit(training.batches(batch_, 10'000), how);
     const TrainingProgress& last = trainer_.progress();
-    return static_cast<double>(last.examples) / last.times.total();
+    return static_cast<double>(last.examples) /
+           std::chrono::duration<double>(last.times.total()).count();
   }
   Trainer& trainer() { return trainer_; }
 

@@ -4,6 +4,7 @@
 // its server's target as .master.
 
 #include <cohort/cohort.h>
+#include <cohort/graph_training.h>
 
 #include <cstdio>
 using namespace cohort;
@@ -16,7 +17,7 @@ int main() {
   Variable b = get_variable("b", {.shape = {1}, .initializer = nn::zeros()});
 
   // A thread fills a queue with points of y = 2 x + 1.
-  FifoQueue points({.capacity = 4, .dtypes = {kFloat32, kFloat32}, .shapes = {{4, 1}, {4, 1}}});
+  FifoQueue points({.capacity = 4, .components = {{kFloat32, {4, 1}}, {kFloat32, {4, 1}}}});
   Tensor some_x = random::uniform({4, 1}, {.low = 0, .high = 1});
   add_queue_runner(QueueRunner(points, {points.enqueue({some_x, some_x * 2.f + 1.f})}));
   std::vector<Tensor> batch = points.dequeue();

@@ -1,6 +1,7 @@
 // Two errors of programs that replicate between graphs, and the program without them.
 
 #include <cohort/cohort.h>
+#include <cohort/graph_training.h>
 
 #include <iostream>
 using namespace cohort;

@@ -11,19 +11,19 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ("include", "src", "examples", "tests", "benchmarks")
+DIRECTORIES = ("include", "src", "examples", "tests", "benchmarks")
 
 
 def source_files(root):
     listed = None
     if (root / ".git").exists() and shutil.which("git"):
         found = subprocess.run(
-            ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", *FOLDERS],
+            ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", *DIRECTORIES],
             capture_output=True)
         if found.returncode == 0:
             listed = [root / name.decode() for name in found.stdout.split(b"\0") if name]
     if listed is None:
-        listed = [path for directory in FOLDERS for path in (root / directory).rglob("*")]
+        listed = [path for directory in DIRECTORIES for path in (root / directory).rglob("*")]
     return sorted(path for path in listed if path.suffix in (".h", ".cc") and path.is_file())
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks every #include against tools/layers.txt.
+"""Checks every #include against tools/layers.txt, and where functions are defined.
 
 usage: check_layers.py ROOT
 
@@ -9,7 +9,10 @@ Fails when
   - a directory of src/ has no line, or a line has no directory;
   - a public header includes anything but "cohort/..." and the standard library;
   - a header named in an "only" line is included anywhere else;
-  - something is allowed that nothing uses: the page must stay true.
+  - a header of src/ declares a function that another module defines, without a "higher" line: such a call
+    reaches a module that the includes do not show;
+  - something is allowed that nothing uses: the page must stay true;
+  - a header of a "without" line reaches one of the standard headers that the line names.
 
 Unit tests (*_test.cc) may include what they like.
 """
@@ -19,37 +22,57 @@ import sys
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 SOURCE = {".h", ".cc", ".inc"}
+# A function at the beginning of a line: its name, and ";" where it is declared or "{" where it is defined.
+FUNCTION = re.compile(r"^(?!using|typedef|friend|class|struct|enum|template|static|inline|constexpr|extern|return|namespace)"
+                      r"[A-Za-z_][\w:<>,&*\s]*?[\s&*]((?:\w+::)*\w+)\((?:[^;{}]|\{\})*([;{])", re.M)
+COMMENT = re.compile(r"//.*")
 
 
 def parse(text):
-    """Returns ({module: modules it may include}, [(third-party directories, places)])."""
-    layers, reserved = {}, []
+    """Returns ({module: modules it may include}, [(third-party directories, places)], {function: its module},
+    [(standard headers, public headers that must not reach them)])."""
+    layers, reserved, higher, without = {}, [], {}, []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.split("#")[0].strip()
         if not line:
             continue
         head, colon, tail = line.partition(":")
         if not colon:
-            sys.exit(f"layers.txt:{number}: expected 'module: modules' or 'only directories: places'")
+            sys.exit(f"layers.txt:{number}: expected 'module: modules', 'only directories: places' or 'higher function: module, why'")
         words = head.split()
         if words[0] == "only":
             reserved.append((set(words[1:]), tail.split()))
+        elif words[0] == "higher":
+            higher[words[1]] = tail.partition(",")[0].strip()
+        elif words[0] == "without":
+            without.append((set(words[1:]), tail.split()))
         else:
             layers[words[0]] = tail.split()
-    return layers, reserved
+    return layers, reserved, higher, without
 
 
 class Tree:
-    """The source files under a root and what each includes."""
+    """The source files under a root, what each includes, and which functions modules declare and define."""
 
     def __init__(self, root):
-        self.files = {}
+        self.files, self.declared, self.defined = {}, {}, {}
         for top in ("include", "src"):
             for path in sorted((root / top).rglob("*")):
                 if path.suffix in SOURCE and not path.stem.endswith("_test"):
                     name = path.relative_to(root).as_posix()
-                    self.files[name] = INCLUDE.findall(path.read_text(encoding="utf-8"))
+                    text = path.read_text(encoding="utf-8")
+                    self.files[name] = INCLUDE.findall(text)
+                    if top == "src":
+                        self.add_functions(name, COMMENT.sub("", text))
         self.modules = {path.name for path in (root / "src").iterdir() if path.is_dir()}
+
+    def add_functions(self, name, text):
+        for function, end in FUNCTION.findall(text):
+            function = function.removeprefix("cohort::").removeprefix("internal::")
+            if end == "{":
+                self.defined.setdefault(function, set()).add(name.split("/")[1])
+            elif name.endswith(".h"):
+                self.declared[name, function] = name.split("/")[1]
 
     def includes(self, under):
         for name, found in self.files.items():
@@ -92,6 +115,21 @@ def check_public(tree, reserved):
             yield f"{name}: a public header includes <{target}>, which is not a C++ standard header"
 
 
+def check_without(tree, without):
+    for refused, headers in without:
+        for header in headers:
+            reached, waiting = {header}, [header]
+            while waiting:
+                name = waiting.pop()
+                for quote, target in tree.files.get(name, []):
+                    if quote == "<" and target in refused:
+                        yield f"{name}: {header} reaches this header and must do without <{target}>"
+                    own = f"include/{target}"
+                    if quote == '"' and own not in reached:
+                        reached.add(own)
+                        waiting.append(own)
+
+
 def check_reserved(tree, reserved):
     everything = [*tree.includes("include"), *tree.includes("src")]
     for directories, places in reserved:
@@ -106,10 +144,25 @@ def check_reserved(tree, reserved):
             yield f"layers.txt: {place} may include {'/'.join(sorted(directories))}, but does not; take it out"
 
 
+def check_definitions(tree, higher):
+    used = set()
+    for (name, function), module in sorted(tree.declared.items()):
+        places = tree.defined.get(function, {module})
+        if module in places:
+            continue
+        if higher.get(function) in places:
+            used.add(function)
+        else:
+            yield f"{name}: src/{' and src/'.join(sorted(places))} defines {function}(); give layers.txt the reason"
+    for function in sorted(set(higher) - used):
+        yield f"layers.txt: {higher[function]} does not define {function} for a lower module; take it out"
+
+
 def problems(root):
-    layers, reserved = parse((root / "tools/layers.txt").read_text(encoding="utf-8"))
+    layers, reserved, higher, without = parse((root / "tools/layers.txt").read_text(encoding="utf-8"))
     tree = Tree(root)
-    return [*check_modules(tree, layers), *check_public(tree, reserved), *check_reserved(tree, reserved)]
+    return [*check_modules(tree, layers), *check_public(tree, reserved), *check_reserved(tree, reserved),
+            *check_definitions(tree, higher), *check_without(tree, without)]
 
 
 def main():

@@ -55,6 +55,19 @@ RULES = (
     # The kinds of stages begin with a capital letter, those of connections and engines do not.
     Rule(r"\bkind\(\)\s*[=!]=\s*\"[A-Z]",
          "ask the stage of a dataset a question about itself (src/data/node.h), not for its name"),
+    # A text that begins with a placeholder was made elsewhere, with its operation.
+    Rule(r"\braise\(\s*[^;\"]{0,80}?,\s*\"(?![\[{])|\bError\(\s*Code::\w+,\s*(std::string\()?\"(?!\[)",
+         "the text of an error begins with its operation: \"[Operation] what was expected, found and to do\"",
+         # Their texts are parts, which the caller completes: with the node or the file that is read, with
+         # the stage of the dataset, with the address of the task. The command's texts begin with its name.
+         ("src/cli/", "src/cluster/peers.cc", "src/data/map.cc", "src/data/reader.cc", "src/data/rebatch.cc",
+          "src/data/sources.cc", "src/data/take_skip_filter.cc", "src/data/window.cc",
+          "src/graph/deserialize_graph.cc", "src/graph/read_nodes.cc", "src/graph/serialize_graph.cc",
+          "src/graph/wire_format.cc", "src/ops/native_function.cc", "src/tensor/tensor_proto.cc")),
+    # A text of one placeholder was made elsewhere, with its component.
+    Rule(r"\blog_((debug|info|warning|error)\(\s*|at\([^;\"]*)\"(?!\[|\{\}[\":])",
+         "a message of the log begins with its component: \"[Component] sentence\" (COHORT_LOG selects by it)",
+         ("src/base/log.cc",)),
     Rule(r"extern const OpDef", "src/ops/all_ops.h declares every op", ("src/ops/all_ops.h",)),
 )
 

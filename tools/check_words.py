@@ -18,8 +18,8 @@ CODE_OR_QUOTE = re.compile(r'```.*?```|`[^`\n]*`|"[^"\n]*"', re.DOTALL)
 
 
 def parse(text):
-    """Returns ({word: what to write}, {phrase: what to write}, {word or "phrases": places})."""
-    sections = {"words:": {}, "phrases:": {}, "not yet:": {}}
+    """Returns ({word: what to write}, {identifier: ...}, {phrase: ...}, {word or "phrases": places})."""
+    sections = {"words:": {}, "identifiers:": {}, "phrases:": {}, "not yet:": {}}
     current = None
     for line in text.splitlines():
         line = line.split("#")[0].rstrip()
@@ -28,8 +28,8 @@ def parse(text):
         elif line:
             head, _, tail = line.partition(": ")
             current[head] = tail
-    words, phrases, allowed = sections.values()
-    return words, phrases, {word: places.split() for word, places in allowed.items()}
+    words, identifiers, phrases, allowed = sections.values()
+    return words, identifiers, phrases, {word: places.split() for word, places in allowed.items()}
 
 
 def pattern_of(word):
@@ -68,6 +68,12 @@ def comments(path):
     return "\n".join(lines)
 
 
+def code(path):
+    """The text of a file without what is in quotation marks and comments."""
+    text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', path.read_text(encoding="utf-8").replace("'\"'", ""))
+    return COMMENT.sub("", text)
+
+
 def texts(path):
     """The string literals of a file, with everything else blanked out as in comments()."""
     code = COMMENT.sub("", path.read_text(encoding="utf-8")).replace("'\"'", "")
@@ -84,7 +90,7 @@ def prose(path):
     return CODE_OR_QUOTE.sub(blank, path.read_text(encoding="utf-8"))
 
 
-def occurrences(root, words, phrases):
+def occurrences(root, words, identifiers, phrases):
     """Yields (word or "phrases", file, line, what to write)."""
     def lines_with(pattern, text):
         for found in pattern.finditer(text):
@@ -95,8 +101,13 @@ def occurrences(root, words, phrases):
     for path in (*source_files(root), *test_files(root)):
         name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         for word, pattern in patterns.items():
-            for line, _ in lines_with(pattern, text):
-                yield word, name, line, f"'{word}' is not our word; write {words[word]}"
+            lines = [line for line, _ in lines_with(pattern, text)] + [1] * bool(pattern.search(path.name))
+            yield from ((word, name, line, f"'{word}' is not our word; write {words[word]}") for line in lines)
+    for path in source_files(root):
+        name, text = path.relative_to(root).as_posix(), code(path)
+        for identifier, better in identifiers.items():
+            for line, found in lines_with(re.compile(rf"\b(?:{identifier})\b"), text):
+                yield identifier, name, line, f"'{found}' says too little; write {better}"
     checked = [(path, comments(path)) for path in source_files(root)]
     checked += [(path, texts(path)) for path in source_files(root)]
     checked += [(path, prose(path)) for path in documents(root)]
@@ -107,9 +118,9 @@ def occurrences(root, words, phrases):
 
 
 def problems(root):
-    words, phrases, allowed = parse((root / "tools/words.txt").read_text(encoding="utf-8"))
+    *refused, allowed = parse((root / "tools/words.txt").read_text(encoding="utf-8"))
     used = set()
-    for word, name, line, what in occurrences(root, words, phrases):
+    for word, name, line, what in occurrences(root, *refused):
         place = next((place for place in allowed.get(word, ())
                       if name == place or name.startswith(place + "/")), None)
         if place is None:

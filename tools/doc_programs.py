@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Turns the C++ blocks of the documents into programs, so that a test can build and run them.
+"""Turns the C++ blocks of the documents into programs, so that a test can build and run them, and the examples
+in the comments of the public headers into sources, so that a test can compile them.
 
 usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
        doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
                                              `directory/file` that a page names exists under ROOT
        doc_programs.py run PROGRAM EXPECTED [COMMAND]
                                              run it and compare all that it prints
+       doc_programs.py headers OUT HEADER... write the examples of the headers: OUT/examples.cc, and
+                                             OUT/torch_examples.cc those of torch*.h
 
 A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
 its output. In a ```console block the first line says how the program is started,
@@ -13,6 +16,11 @@ $ cohort run -n 4 ./train, and the other lines are the output of its tasks, whic
 order; COMMAND is the path of the cohort command. Under  <!-- program: name, output varies -->  there is no such block and the program only
 has to succeed. A block without main() is the body of one, with <cohort/cohort.h> and <iostream>
 included and namespace cohort in use.
+
+An example in a header is a block of comment lines whose text has three or more blanks before it. It ends at the first line
+that is not such a comment; an empty comment line inside braces belongs to it. It becomes the body of a function with the parameters in EXAMPLES, whose names it may
+declare anew. A block that begins with a class, a template or the definition of a function is compiled at
+namespace scope instead.
 """
 import dataclasses
 import difflib
@@ -33,6 +41,46 @@ using namespace cohort;
 
 int main() {{
 {}
+}}
+"""
+
+EXAMPLE_LINE = re.compile(r"\s*//(   .*)")
+EMPTY_COMMENT = re.compile(r"\s*//()")
+NAMESPACE_SCOPE = re.compile(r"\s*(?:(?:class|struct|template|enum)\b|[\w:]+ \w+\([^;]*\) \{)")
+EXAMPLES = """{includes}
+
+#include <iostream>
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-value"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wreturn-type"
+
+using namespace cohort;
+
+#define PARAMETERS                                                                                    \\
+  Strategy &strategy, data::Dataset &dataset, nn::Sequential &model, optim::Sgd &optimizer, Tensor &x, \\
+      Tensor &y, Tensor &loss, Variable &w, Graph &graph, Session &session, ClusterSpec &cluster,     \\
+      const std::string &directory, int task, Trainer &trainer, ClusterCoordinator &coordinator
+
+namespace {{  // what is not used costs no code
+{examples}
+}}  // namespace
+"""
+BODY_EXAMPLE = """
+[[maybe_unused]] auto example_{number}(PARAMETERS) {{
+{{
+#line {line} "{path}"
+{text}
+}}
+}}
+"""
+SCOPE_EXAMPLE = """
+namespace example_{number} {{
+#line {line} "{path}"
+{text}
 }}
 """
 
@@ -150,7 +198,9 @@ def run(program, expected, command="cohort"):
         sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
     if wanted is None:
         return
-    wanted, printed = wanted.splitlines(keepends=True), done.stdout.splitlines(keepends=True)
+    # Errors name the places in the source by their whole paths.
+    output = done.stdout.replace(f"{pathlib.Path(__file__).resolve().parent.parent}/", "")
+    wanted, printed = wanted.splitlines(keepends=True), output.splitlines(keepends=True)
     if start:  # the tasks print at the same time
         wanted, printed = sorted(wanted), sorted(printed)
     if printed != wanted:
@@ -158,6 +208,41 @@ def run(program, expected, command="cohort"):
                                           [line.rstrip("\n") for line in printed],
                                           "the page says", "the program prints", lineterm="")
         sys.exit("\n".join(difference) or "the last line's end differs")
+
+
+def examples_of(path):
+    """Yields (line, text) of each example in the comments of a header."""
+    lines = []
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+        text = "".join(lines)
+        in_braces = text.count("{") > text.count("}")
+        match = EXAMPLE_LINE.fullmatch(line) or (in_braces and EMPTY_COMMENT.fullmatch(line))
+        if match:
+            lines.append(match[1])
+        elif lines:
+            yield number - len(lines), "\n".join(lines)
+            lines = []
+
+
+def example_source(main_header, paths):
+    """Returns a source with all examples of these headers."""
+    headers, examples = [main_header], []
+    for path in paths:
+        for line, text in examples_of(path):
+            form = SCOPE_EXAMPLE if NAMESPACE_SCOPE.match(text) else BODY_EXAMPLE
+            examples.append(form.format(number=len(examples) + 1, line=line, path=path, text=text))
+            headers.append(f"cohort/{path.name}")
+    includes = "\n".join(f"#include <{header}>" for header in dict.fromkeys(headers))
+    return EXAMPLES.format(includes=includes, examples="".join(examples))
+
+
+def write_examples(out, paths):
+    out, paths = pathlib.Path(out), [pathlib.Path(path) for path in paths]
+    out.mkdir(parents=True, exist_ok=True)
+    torch = [path for path in paths if path.name.startswith("torch")]
+    others = [path for path in paths if path not in torch]
+    (out / "examples.cc").write_text(example_source("cohort/cohort.h", others), encoding="utf-8")
+    (out / "torch_examples.cc").write_text(example_source("cohort/torch.h", torch), encoding="utf-8")
 
 
 def main():
@@ -168,6 +253,8 @@ def main():
         check(arguments[1], arguments[2:])
     elif len(arguments) in (3, 4) and arguments[0] == "run":
         run(*arguments[1:])
+    elif len(arguments) >= 3 and arguments[0] == "headers":
+        write_examples(arguments[1], arguments[2:])
     else:
         sys.exit(__doc__)
 

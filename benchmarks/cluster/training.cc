@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "cohort/queue.h"
 #include "models.h"
 #include "parts.h"
 #include "ratio.h"
@@ -39,7 +40,7 @@ Tensor pixels(const Tensor& images) { return cast(images, kFloat32) / 255.f; }
 // By this the benchmark tells its workers up to which global step to train, and they that they did.
 FifoQueue signals(const char* name) {
   auto on = device("/job:ps/task:0");
-  return FifoQueue({.dtypes = {kInt64}, .shapes = {{}}, .name = name, .shared_name = name});
+  return FifoQueue({.components = {{kInt64, {}}}, .name = name, .shared_name = name});
 }
 
 // One worker's graph.

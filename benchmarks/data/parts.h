@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cohort/data.h"
+#include "cohort/readers.h"
 #include "ratio.h"
 
 // The parts of the benchmark of input pipelines. `directory` is for files, which are removed.

@@ -1,4 +1,5 @@
 #include <cohort/cohort.h>
+#include <cohort/collective.h>
 
 #include <chrono>
 #include <cstdio>

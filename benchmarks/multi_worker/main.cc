@@ -1,10 +1,11 @@
 // MultiWorkerMirroredStrategy with two workers of one replica each, as processes of this host,
 // beside MirroredStrategy with two replicas in one process, and beside PyTorch's
 // DistributedDataParallel and tf.distribute's MultiWorkerMirroredStrategy, two processes each,
-// where those are installed.
+// where those are installed. The last row compares workers that reduce gradients during the
+// backward pass with workers that do not, both over gRPC.
 //
-//   bench_multi_worker                  all of it
-//   bench_multi_worker worker TASK      one of the workers: TF_CONFIG says which
+//   bench_multi_worker                               all of it
+//   bench_multi_worker worker TASK [OVERLAP]         one of the workers: TF_CONFIG says which
 
 #include <ATen/Parallel.h>
 
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "cohort/collective.h"
 #include "peers.h"
 #include "ratio.h"
 #include "support/free_ports.h"
@@ -25,13 +27,29 @@ namespace {
 constexpr int kSteps = 10;  // per measurement
 constexpr int kRounds = 21;
 
-const Task& task_named(const std::string& name) {
-  static const std::vector<Task> all = tasks();
-  return all[0].short_name == name ? all[0] : all[1];
+// 42 MB of gradients, which fill several packs: with one pack there is nothing to reduce early.
+nn::Sequential wide_mlp() {
+  return nn::Sequential{nn::Dense(784, 2048),  nn::relu, nn::Dense(2048, 2048), nn::relu,
+                        nn::Dense(2048, 2048), nn::relu, nn::Dense(2048, 10)};
 }
 
-int run_worker(const std::string& name) {
-  auto strategy = std::make_unique<MultiWorkerMirroredStrategy>();
+Task wide_task() { return {"MLP 784-2048-2048-2048-10 by gRPC", "wide", wide_mlp, {128, 784}}; }
+
+Task task_named(const std::string& name) {
+  for (const Task& task : tasks()) {
+    if (task.short_name == name) return task;
+  }
+  return wide_task();
+}
+
+// `overlap`: "on" or "off", over gRPC; empty where the strategy chooses both.
+int run_worker(const std::string& name, const std::string& overlap) {
+  MultiWorkerOptions options;
+  if (!overlap.empty()) {
+    setenv("COHORT_TRANSPORT", "grpc", 1);
+    options.overlap = overlap == "on";
+  }
+  auto strategy = std::make_unique<MultiWorkerMirroredStrategy>(options);
   const Communicator workers = strategy->communicator();
   Training training(std::move(strategy), task_named(name));
   for (int i = 0; i < kSteps; ++i) training.step();
@@ -43,23 +61,20 @@ int run_worker(const std::string& name) {
 // Two of these processes.
 class Workers {
  public:
-  Workers(const std::string& program, const Task& task)
-      : addresses_(test::free_addresses(2)),
-        second_(start(1, program, task)),
-        first_(start(0, program, task)) {
+  explicit Workers(const std::vector<std::string>& words)
+      : addresses_(test::free_addresses(2)), second_(start(1, words)), first_(start(0, words)) {
     first_->await();
     second_->await();
   }
   double seconds_of(int steps) { return first_->seconds_of(steps); }
 
  private:
-  std::unique_ptr<ProcessTraining> start(int id, const std::string& program, const Task& task) {
+  std::unique_ptr<ProcessTraining> start(int id, const std::vector<std::string>& words) {
     const std::string config = R"({"cluster": {"worker": [")" + addresses_[0] + R"(", ")" +
                                addresses_[1] + R"("]}, "task": {"type": "worker", "index": )" +
                                std::to_string(id) + "}}";
     setenv("TF_CONFIG", config.c_str(), 1);
-    auto started = std::make_unique<ProcessTraining>(
-        std::vector<std::string>{program, "worker", task.short_name});
+    auto started = std::make_unique<ProcessTraining>(words);
     unsetenv("TF_CONFIG");  // this process trains alone
     return started;
   }
@@ -102,7 +117,7 @@ std::vector<Peer> installed_peers(const Task& task, double ddp_aim) {
 
 void bench_task(const std::string& program, const Task& task, double ddp_aim) {
   std::vector<Peer> peers = installed_peers(task, ddp_aim);
-  Workers workers(program, task);
+  Workers workers({program, "worker", task.short_name});
   Training mirrored(cpus(2), task);
   std::vector<double> ours;
   std::vector<double> in_process;
@@ -119,12 +134,26 @@ void bench_task(const std::string& program, const Task& task, double ddp_aim) {
   }
 }
 
+void bench_overlap(const std::string& program, const Task& task) {
+  Workers with({program, "worker", task.short_name, "on"});
+  Workers without({program, "worker", task.short_name, "off"});
+  std::vector<double> ours;
+  std::vector<double> theirs;
+  for (int round = 0; round < kRounds; ++round) {
+    ours.push_back(with.seconds_of(kSteps));
+    theirs.push_back(without.seconds_of(kSteps));
+  }
+  report(task.name + ", beside no overlap", ours, theirs, 1.1);
+}
+
 }  // namespace
 }  // namespace cohort::bench
 
 int main(int argc, char** argv) {
   using namespace cohort::bench;  // NOLINT: a program
-  if (argc == 3 && std::string(argv[1]) == "worker") return run_worker(argv[2]);
+  if (argc >= 3 && std::string(argv[1]) == "worker") {
+    return run_worker(argv[2], argc > 3 ? argv[3] : "");
+  }
   at::set_num_threads(1);
   std::printf("%-44s %13s %13s\n", "2 workers, 128 examples each", "cohort", "other");
   if (!DdpTraining::is_installed()) {
@@ -135,4 +164,5 @@ int main(int argc, char** argv) {
   }
   bench_task("/proc/self/exe", tasks()[0], 1.9);
   bench_task("/proc/self/exe", tasks()[1], 1.5);
+  bench_overlap("/proc/self/exe", wide_task());
 }

@@ -65,7 +65,7 @@ void bench_guard(const Task& task) {
                             .times = kSteps,
                             .rounds = 21,
                             .limit = 1.5});
-  const double share = (ratio - 1) / static_cast<double>(GuardOptions().divergence_interval);
+  const double share = (ratio - 1) / static_cast<double>(*GuardOptions().divergence_interval);
   std::printf("%-44s by default %.3f %% of a step, limit 0.5  %s\n", "", 100 * share,
               share <= 0.005 ? "ok" : "MISSED");
 }

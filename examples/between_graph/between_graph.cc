@@ -2,6 +2,8 @@
 // opens a session on its own server. Variables on the ps tasks are shared by their names. Workers
 // wait for each other only when told to. See README.md.
 
+#include <cohort/graph_training.h>
+
 #include <optional>
 
 #include "../fashion_cluster.h"

@@ -1,85 +1,70 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "cohort/internal/owned.h"
 #include "cohort/summary.h"
 #include "cohort/trainer.h"
 
-// Callbacks for Trainer::fit that most programs use.
+// The callbacks for Trainer::fit that most programs use.
+//
+//   trainer.fit(dataset, {.epochs = 50,
+//                         .validation = data::from_tensor_slices(x, y).batch(256),
+//                         .callbacks = {std::make_shared<EarlyStopping>(),
+//                                       std::make_shared<CsvLogger>("epochs.csv")}});
 
 namespace cohort {
 
-// Whether a figure is the better the smaller or the larger it is. Auto: larger when its name has
-// "accuracy" or "auc" in it, else smaller.
+namespace internal {
+class Monitor;
+}
+
+// Whether a smaller or a larger figure is better. Auto: larger if the figure's name contains
+// "accuracy" or "auc", else smaller.
 enum class MonitorMode { Auto, Min, Max };
 
-namespace internal {
-
-// Follows one figure of the logs. A figure that does not exist is InvalidArgument, which lists
-// those there are.
-class Monitor {
- public:
-  Monitor(std::string callback, std::string figure, MonitorMode mode, double min_delta);
-  // Whether it is better than ever before by more than min_delta.
-  bool improved(const Logs& logs);
-  double best() const { return best_; }
-  void set_best(double best) { best_ = best; }
-  void forget() { best_ = worst(); }
-  const std::string& figure() const { return figure_; }
-
- private:
-  double worst() const;  // than which everything is better
-
-  std::string callback_;
-  std::string figure_;
-  bool larger_is_better_;
-  double min_delta_;
-  double best_;
-};
-
-}  // namespace internal
-
+// Options of ModelCheckpoint.
 struct ModelCheckpointOptions {
   std::string directory = {};
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::Auto;
   bool keep_last = true;  // "directory/last" after each epoch
-  bool keep_best = true;  // "directory/best" whenever the figure has improved
+  bool keep_best = true;  // "directory/best" when the figure has improved
 };
-// Keeps the last and the best state of the training in files. Load one with
+// ModelCheckpoint keeps the last and the best state of the training in files. To load one, call
 // trainer.checkpoint().read("directory/best").
 class ModelCheckpoint : public Callback {
  public:
-  // Throws InvalidArgument without a directory.
+  // Throws InvalidArgument if the directory is empty.
   explicit ModelCheckpoint(const ModelCheckpointOptions& options);
+  ~ModelCheckpoint() override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   std::string save() const override;
   void restore(const std::string& saved) override;
 
  private:
   const ModelCheckpointOptions options_;
-  internal::Monitor monitor_;
+  internal::Owned<internal::Monitor> monitor_;
 };
 
+// Options of EarlyStopping.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::Auto;
-  double min_delta = 0;  // what counts as better
-  int patience = 3;      // epochs without improvement that end the training
-  // At the end of fit(), whatever ended it, the model's variables get the values that they had
-  // after the best epoch; the optimizer stays as it is. Memory and backups hold these values too.
+  double min_delta = 0;  // an improvement is larger than this
+  int patience = 3;      // epochs without improvement before the end
+  // Whether fit() ends with the values that the model's variables had after the best epoch,
+  // whatever ended it. The optimizer stays as it is. These values take memory and are part of
+  // backups.
   bool restore_best_weights = false;
 };
-// A training that it has ended is not taken up again by a program that is started again with the
-// same FitOptions::backup. Another fit() without one begins to wait anew.
+// EarlyStopping ends the training when a figure has stopped improving. A program that is started
+// again with the same FitOptions::backup does not continue a training that EarlyStopping ended. A
+// new fit() without a backup counts from the beginning.
 class EarlyStopping : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
+  ~EarlyStopping() override;
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   void on_fit_end(Trainer& trainer) override;
@@ -90,14 +75,14 @@ class EarlyStopping : public Callback {
   bool is_enough() const { return waited_ > 0 && waited_ >= options_.patience; }
 
   const EarlyStoppingOptions options_;
-  internal::Monitor monitor_;
+  internal::Owned<internal::Monitor> monitor_;
   int waited_ = 0;
-  std::vector<Tensor> best_;  // values of the model's variables, where they are to be restored
-  bool restored_ = false;     // and not begun since
+  std::vector<Tensor> best_;  // of the model's variables; empty if they will not be restored
+  bool restored_ = false;     // since then fit() has not begun
 };
 
-// Sets the learning rate before each epoch: rate(epoch, rate now), epochs counting from 1. For
-// rates that change with each step, give the optimizer a schedule.
+// LearningRateScheduler sets the learning rate before each epoch to rate(epoch, current rate). The
+// first epoch is 1. If the rate should change at each step, give the optimizer a schedule instead.
 class LearningRateScheduler : public Callback {
  public:
   explicit LearningRateScheduler(std::function<double(int epoch, double rate)> rate);
@@ -108,22 +93,24 @@ class LearningRateScheduler : public Callback {
 
  private:
   const std::function<double(int, double)> rate_;
-  double set_ = std::numeric_limits<double>::quiet_NaN();  // the rate that is to be in force
-  bool restored_ = false;                                  // and not begun since
+  double set_ = std::numeric_limits<double>::quiet_NaN();  // the current rate
+  bool restored_ = false;                                  // since then fit() has not begun
 };
 
+// Options of ReduceOnPlateau.
 struct ReduceOnPlateauOptions {
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::Auto;
   double min_delta = 1e-4;
-  double factor = 0.1;  // the rate is multiplied by it
-  int patience = 10;    // epochs without improvement before that
+  double factor = 0.1;  // of the new rate to the old one
+  int patience = 10;    // epochs without improvement before each reduction
   double min_rate = 0;
 };
-// Lowers the learning rate where a figure does not improve any more.
+// ReduceOnPlateau lowers the learning rate when a figure has stopped improving.
 class ReduceOnPlateau : public Callback {
  public:
   explicit ReduceOnPlateau(const ReduceOnPlateauOptions& options = {});
+  ~ReduceOnPlateau() override;
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   std::string save() const override;
@@ -131,16 +118,16 @@ class ReduceOnPlateau : public Callback {
 
  private:
   const ReduceOnPlateauOptions options_;
-  internal::Monitor monitor_;
+  internal::Owned<internal::Monitor> monitor_;
   int waited_ = 0;
-  double rate_ = std::numeric_limits<double>::quiet_NaN();    // that it has set, if any
-  double before_ = std::numeric_limits<double>::quiet_NaN();  // its first change of it, if any
-  bool restored_ = false;                                     // and not begun since
+  double rate_ = std::numeric_limits<double>::quiet_NaN();    // the last rate set here, if any
+  double before_ = std::numeric_limits<double>::quiet_NaN();  // the rate before its changes
+  bool restored_ = false;                                     // since then fit() has not begun
 };
 
-// A line for each epoch in a CSV file: "epoch,accuracy,loss,...". A file that has such lines is
-// continued; one with other columns is InvalidArgument. An epoch that is run again, since it ended
-// after the backup that the training goes on from, has its line written again, not twice.
+// CsvLogger appends a line for each epoch to a CSV file: "epoch,accuracy,loss,...". Throws
+// InvalidArgument if the file has lines with other columns. If the training resumes from a backup
+// and repeats the last epoch in the file, the new line replaces the old one.
 class CsvLogger : public Callback {
  public:
   explicit CsvLogger(std::string path);
@@ -149,19 +136,22 @@ class CsvLogger : public Callback {
 
  private:
   const std::string path_;
-  bool restored_ = false;  // and no line written since
+  bool restored_ = false;  // since then no line was written
 };
 
+// Options of TensorBoard.
 struct TensorBoardOptions {
   std::string directory = {};
-  // The loss so far, examples/s and the learning rate; 0: only after epochs.
-  int64_t every_steps = 100;
+  // Steps between two records of the loss so far, examples per second and the learning rate. Empty:
+  // records only after epochs.
+  std::optional<int64_t> every_steps = 100;
 };
-// Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/". A resumed
-// training has TensorBoard drop the figures of the steps that it makes again.
+// TensorBoard writes figures for TensorBoard: the figures of steps under "step/", those of epochs
+// under "epoch/". When a training resumes, TensorBoard drops the earlier figures of the steps that
+// are repeated.
 class TensorBoard : public Callback {
  public:
-  // Throws InvalidArgument without a directory.
+  // Throws InvalidArgument if the directory is empty, or if every_steps is below 1.
   explicit TensorBoard(const TensorBoardOptions& options);
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_begin(Trainer& trainer) override;
@@ -174,13 +164,13 @@ class TensorBoard : public Callback {
   void add(const std::string& prefix, const Logs& logs, int64_t step);
 
   const TensorBoardOptions options_;
-  std::unique_ptr<SummaryWriter> writer_;  // the chief's
+  internal::Owned<SummaryWriter> writer_;  // on the chief only
   int64_t step_seen_ = 0;                  // the step of the last call
-  int64_t examples_before_ = 0;            // of the epoch, before this process took it up
-  bool restored_ = false;                  // and not begun since
+  int64_t examples_before_ = 0;            // of the running epoch, before this process resumed it
+  bool restored_ = false;                  // since then fit() has not begun
 };
 
-// One's own, without a class; those that are not given do nothing.
+// The functions of a LambdaCallback. An empty function does nothing.
 struct LambdaCallbacks {
   std::function<void(Trainer&)> on_fit_begin = nullptr;
   std::function<void(Trainer&)> on_epoch_begin = nullptr;
@@ -188,24 +178,17 @@ struct LambdaCallbacks {
   std::function<void(Trainer&, const Logs&)> on_epoch_end = nullptr;
   std::function<void(Trainer&)> on_fit_end = nullptr;
 };
+// LambdaCallback calls functions, so that a callback needs no class of its own.
 class LambdaCallback : public Callback {
  public:
   explicit LambdaCallback(LambdaCallbacks functions) : functions_(std::move(functions)) {}
-  void on_fit_begin(Trainer& trainer) override { call(functions_.on_fit_begin, trainer); }
-  void on_epoch_begin(Trainer& trainer) override { call(functions_.on_epoch_begin, trainer); }
-  void on_step_end(Trainer& trainer, const Logs& so_far) override {
-    call(functions_.on_step_end, trainer, so_far);
-  }
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override {
-    call(functions_.on_epoch_end, trainer, logs);
-  }
-  void on_fit_end(Trainer& trainer) override { call(functions_.on_fit_end, trainer); }
+  void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_begin(Trainer& trainer) override;
+  void on_step_end(Trainer& trainer, const Logs& so_far) override;
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void on_fit_end(Trainer& trainer) override;
 
  private:
-  template <typename F, typename... Args>
-  static void call(const F& f, Args&... args) {
-    if (f) f(args...);
-  }
   const LambdaCallbacks functions_;
 };
 

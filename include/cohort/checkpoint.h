@@ -1,35 +1,22 @@
 #pragma once
 
-#include <chrono>
-#include <concepts>
-#include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
+#include "cohort/internal/durations.h"
 #include "cohort/nn_layers.h"
 #include "cohort/session.h"
-#include "cohort/site.h"
-#include "cohort/tensor.h"
-#include "cohort/variable.h"
 
-// Checkpoints: a program's state in files, and back. Two ways to write and read them over one
-// format: Saver for the variables of a graph and a Session, Checkpoint for objects.
+// Checkpoints keep the state of a program in files, so that it can continue after a restart. Saver
+// saves the variables of a graph, which a Session holds. Checkpoint saves objects: models,
+// optimizers, positions in datasets. Both write the same format.
 //
-// A checkpoint is named by its prefix, "directory/model-100". Its tensors are in safetensors files
-// beside it; the file <prefix>.manifest.json says what is where, with checksums, and makes the
-// checkpoint exist: it is written last, under another name, and renamed. Whatever happens while one
-// is written, those before it stay whole, also when the same prefix is written again.
+// The prefix "directory/model-100" names a checkpoint. Its tensors are in safetensors files beside
+// it; <prefix>.manifest.json lists the files, their tensors and checksums. A save writes this
+// manifest last, under a temporary name, and renames it; only then does the checkpoint exist. A
+// failed save therefore damages no earlier checkpoint, not even one of the same prefix.
 //
-// Files that are damaged, cut off or not what the manifest says are DataLoss, which names the file
-// and the tensor; a tensor that is not there is NotFound, which names those that are called alike.
+// Reading throws DataLoss, with the file and tensor, if a file is damaged, cut off or not as in the
+// manifest, and NotFound, with similar names, if the checkpoint does not have a tensor.
 
 namespace cohort {
 
@@ -52,85 +39,92 @@ struct RestoreState;
 struct Tracked;
 }  // namespace internal
 
-// ---- Looking into a checkpoint
+// ---- Reading a checkpoint
 
+// SavedTensor describes one tensor of a checkpoint.
 struct SavedTensor {
   std::string name;
   DType dtype;
   Shape shape;
 };
 
-// The content of one checkpoint. Thread-safe. Files that it has read from stay open, so that it
-// goes on reading when the checkpoint is deleted.
+// CheckpointReader reads single tensors of a checkpoint and lists its content.
+//
+//   CheckpointReader reader(latest_checkpoint(directory).value());
+//   for (const SavedTensor& saved : reader.tensors()) x = reader.read(saved.name);
+//
+// Thread-safe. A reader keeps each file open that it has read from, so it can read on after the
+// checkpoint is deleted.
 class CheckpointReader {
  public:
-  // Throws NotFound when no checkpoint has that prefix, DataLoss when its manifest is damaged, and
-  // Unimplemented when it has a newer format.
+  // Throws NotFound if no checkpoint has this prefix, DataLoss if the manifest is damaged, and
+  // Unimplemented if a newer version of Cohort wrote the format.
   explicit CheckpointReader(std::string_view prefix);
 
   const std::string& prefix() const;
   std::optional<int64_t> step() const;
   std::chrono::system_clock::time_point saved_at() const;
-  std::vector<SavedTensor> tensors() const;  // in order of name
+  std::vector<SavedTensor> tensors() const;  // sorted by name
   bool contains(std::string_view name) const;
-  std::vector<std::string> files() const;  // the paths of the files with its tensors
+  std::vector<std::string> files() const;  // paths of the files with the tensors
 
-  // A tensor, or the part of it that begins at `offset` and has that shape; put together from the
-  // slices in which it was saved.
+  // Returns a tensor, or the part of the tensor that begins at `offset` and has the given shape.
+  // Joins the slices in which the tensor was saved. Strings have no parts (Unimplemented).
   Tensor read(std::string_view name) const;
   Tensor read_slice(std::string_view name, const std::vector<int64_t>& offset,
                     const Shape& shape) const;
-  // Reads everything that is on this machine, and throws what is wrong with it.
+  // Reads all files of the checkpoint that are on this machine. Throws if one of them is damaged.
   void verify() const;
 
  private:
   std::shared_ptr<const internal::CheckpointFiles> files_;
 };
 
-// Whether a checkpoint of that prefix exists. It may be damaged all the same.
+// Returns whether a checkpoint with this prefix exists. Does not check whether it is damaged.
 bool checkpoint_exists(std::string_view prefix);
-// Deletes its manifest, then its files as far as they are on this machine.
+// Deletes the manifest of a checkpoint, then those of its files that are on this machine.
 void remove_checkpoint(std::string_view prefix);
 
-// safetensors files as such, to exchange weights with other programs. Writing is atomic. Strings
-// are InvalidArgument: the format has none.
+// Write and read one safetensors file, to exchange weights with other programs. Writing is atomic.
+// Throws InvalidArgument for strings, because the format does not have them.
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors);
 std::map<std::string, Tensor> load_safetensors(const std::string& path);
 
-// ---- Which checkpoints there are
+// ---- Finding checkpoints
 
-// What the file "checkpoint" of a directory says: which checkpoints are kept, oldest first, and
-// which of them is current.
+// CheckpointState is the content of the state file of a directory, which is called "checkpoint":
+// the prefixes of the checkpoints that are kept, oldest first, and which of them is the latest.
 struct CheckpointState {
   std::string latest;
   std::vector<std::string> all;
-  std::vector<std::chrono::system_clock::time_point> saved_at;  // one for each of `all`
+  std::vector<std::chrono::system_clock::time_point> saved_at;  // one for each prefix in `all`
 };
-// nullopt when there is none; one that cannot be read counts as none, with a warning. Throws
-// InvalidArgument when it names no latest checkpoint. Relative paths are resolved against the
-// directory.
+// Returns the content of the state file, with paths that are resolved against the directory.
+// Returns nullopt if the file does not exist, and also, with a warning, if it is damaged. Throws
+// InvalidArgument if the file names no latest checkpoint, and other errors if it cannot be read.
 std::optional<CheckpointState> get_checkpoint_state(const std::string& directory,
                                                     const std::string& state_file = "checkpoint");
 
+// CheckpointCheck sets what latest_checkpoint() checks before it returns a checkpoint.
 enum class CheckpointCheck {
-  Contents,  // reads everything and compares checksums
-  Sizes,     // that the manifest is whole and the files have their sizes
+  Contents,  // reads all files and compares checksums
+  Sizes,     // reads the manifest and compares the sizes of the files
 };
 struct LatestCheckpointOptions {
   std::string state_file = "checkpoint";
   CheckpointCheck check = CheckpointCheck::Contents;
 };
-// The prefix of the last good checkpoint: the state file's latest, or one listed before it where
-// that is damaged, with a warning that says why. Where the state file says nothing, the newest one
-// in the directory. nullopt when there is none.
+// Returns the prefix of the last good checkpoint: the latest of the state file, or else an earlier
+// one of its list, or else the newest good checkpoint in the directory. Logs a warning for each
+// damaged checkpoint. Returns nullopt if the directory has no good checkpoint.
 std::optional<std::string> latest_checkpoint(const std::string& directory,
                                              const LatestCheckpointOptions& options = {});
 
 // ---- Graphs: Saver
 
-// Part of a tensor that several variables hold together: the variable is the part that begins at
-// `offset` of a tensor of shape `full_shape` that is saved as `name`. It is restored from any other
-// way of cutting that tensor.
+// SavedPart makes a variable one part of a larger tensor, which several variables hold together.
+// The part begins at `offset` of a tensor of shape `full_shape`, which is saved as `name`.
+// Restoring works from any other partition of the same tensor.
 struct SavedPart {
   std::string name;
   Variable variable;
@@ -138,8 +132,8 @@ struct SavedPart {
   std::vector<int64_t> offset;
 };
 
-// Variables that a Saver is for: each is saved under its own name, or under the one given. The
-// shards of a ShardedVariable are saved as parts of one tensor, which has its name.
+// SaverVariables lists the variables of a Saver. Each variable is saved under its own name or under
+// the name of the map. A ShardedVariable is saved as one tensor, of which the shards are parts.
 class SaverVariables {
  public:
   SaverVariables() = default;
@@ -158,118 +152,127 @@ class SaverVariables {
   std::vector<Item> items_;
 };
 
+// SaverOptions sets how a Saver writes checkpoints and how many it keeps.
 struct SaverOptions {
-  // How many checkpoints to keep; older ones are deleted. 0 keeps all, and lists only the last.
-  int max_to_keep = 5;
-  // One of those that would be deleted is kept for good in each such time.
-  double keep_checkpoint_every_n_hours = 10'000;
-  // Each device writes its own variables, to the same path on its task's disk. Tasks need not see
-  // each other's disks: the manifest says who wrote what. Otherwise all tensors are sent here.
+  // How many checkpoints to keep; older ones are deleted. Empty: deletes none, and lists only the
+  // last; 0, as in TensorFlow, is the same as empty.
+  std::optional<int> max_to_keep = 5;
+  // In each period of this length, one checkpoint that would be deleted is kept for good. Empty:
+  // none is.
+  std::optional<std::chrono::milliseconds> keep_checkpoint_every = std::chrono::hours(10'000);
+  // If true, each device writes its own variables to the same path on the disk of its task, which
+  // need not be shared. If false, all tensors are sent to this process, which writes them.
   bool sharded = false;
-  // save() returns when it has the values, and a thread writes them.
+  // If true, save() returns once it has the values, and a thread writes them.
   bool asynchronous = false;
-  // Tasks without variables of this graph that have files of checkpoints to restore.
+  // Tasks that hold files of checkpoints to restore, although they have no variables of this graph.
   std::vector<std::string> shard_devices = {};
 };
 
+// SaveOptions sets the name of one checkpoint and whether the state file lists it.
 struct SaveOptions {
   std::optional<int64_t> global_step = std::nullopt;  // the prefix becomes "prefix-step"
   std::string state_file = "checkpoint";              // in the prefix's directory
-  bool write_state = true;                            // list it there
+  bool write_state = true;                            // lists the checkpoint in that file
 };
 
-// How far an asynchronous writer is.
+// SaveProgress reports how much of an asynchronous save is written.
 struct SaveProgress {
   bool writing = false;
-  std::string prefix;  // being written, else the last one
+  std::string prefix;  // of the current save, otherwise of the last
   int64_t bytes_written = 0;
   int64_t bytes_total = 0;
 };
 
-// Saves and restores variables of a graph. Making one adds nodes to the graph, so make it before
-// the graph is finalised. A handle: copies are the same saver. Thread-safe.
+// Saver saves and restores the variables of a graph.
+//
+//   Saver saver({.max_to_keep = 3});
+//   std::string prefix = saver.save(session, directory + "/model", {.global_step = 100});
+//   saver.restore(session, prefix);
+//
+// Creating a Saver adds nodes to the graph, so create it before the graph is finalised. Copies
+// share one saver. Thread-safe.
 class Saver {
  public:
-  // All variables that the graph being built has so far, by name.
-  explicit Saver(const SaverOptions& options = {});
-  // These. Two under one name are InvalidArgument, and so is none at all.
-  explicit Saver(const SaverVariables& variables, const SaverOptions& options = {});
-  // Whole variables, and parts of larger tensors. A list in braces is for the first of the two, so
-  // that braces with options are not taken for one.
+  // Saves all variables that the graph being built has so far, by name.
+  explicit Saver(const SaverOptions& options = {}, Site site = Site::here());
+  // Saves the given variables. Throws InvalidArgument if there are none, or two with one name.
+  explicit Saver(const SaverVariables& variables, const SaverOptions& options = {},
+                 Site site = Site::here());
+  // Saves whole variables, and parts of larger tensors. The list in braces takes part only in this
+  // overload, so that the braces of options are not mistaken for a list of parts.
   Saver(const SaverVariables& variables, std::initializer_list<SavedPart> parts,
-        const SaverOptions& options = {});
+        const SaverOptions& options = {}, Site site = Site::here());
   template <std::same_as<std::vector<SavedPart>> Parts>
-  Saver(const SaverVariables& variables, const Parts& parts, const SaverOptions& options = {})
-      : Saver(std::span<const SavedPart>(parts), variables, options) {}
+  Saver(const SaverVariables& variables, const Parts& parts, const SaverOptions& options = {},
+        Site site = Site::here())
+      : Saver(std::span<const SavedPart>(parts), variables, options, site) {}
 
-  // Returns the prefix of the new checkpoint, which exists then, unless saving is asynchronous.
-  // Missing directories are made. Throws FailedPrecondition naming a variable that has no value,
-  // and InvalidArgument for a prefix that would be the state file itself. What an earlier
-  // asynchronous save met is thrown here, once, before anything is saved.
+  // Saves a checkpoint and returns its prefix. The checkpoint then exists, unless saving is
+  // asynchronous. Creates missing directories. Throws FailedPrecondition with the name of a
+  // variable that has no value, and InvalidArgument for a prefix that is the state file itself. If
+  // an earlier asynchronous save failed, throws its error once and saves nothing.
   std::string save(Session& session, std::string_view prefix, const SaveOptions& options = {});
 
-  // Gives the variables their values from the checkpoint; the session needs no initialisation
-  // before. Nothing is assigned unless all of them are there with fitting dtype and shape
-  // (NotFound, InvalidArgument). Files that are not here are read by the tasks that wrote them.
+  // Assigns the values of a checkpoint to the variables, which need not be initialised. Assigns
+  // nothing unless the checkpoint has all of them (NotFound) with the right dtypes and shapes
+  // (InvalidArgument). Files on other machines are read by the tasks that wrote them.
   void restore(Session& session, std::string_view prefix);
 
-  // Prefixes of the checkpoints that this saver knows and may delete, oldest first.
+  // Returns the checkpoints that this saver knows and may delete, oldest first.
   std::vector<std::string> last_checkpoints() const;
-  // Replaces the list; those that do not exist are left out. restore() does this with the
-  // directory's state file while the list is empty, so that a restarted program goes on deleting
-  // old ones.
+  // Replaces that list. Ignores prefixes without a checkpoint. If the list is empty, restore()
+  // fills it from the state file, so that a restarted program deletes old checkpoints.
   void recover_last_checkpoints(const std::vector<std::string>& prefixes);
 
-  // Waits for asynchronous saves, and throws what went wrong with them. The last copy of a saver
-  // waits too, and logs it.
+  // Waits for asynchronous saves. Throws the error of a failed one. The destructor of the last copy
+  // waits too, and logs the error.
   void wait();
   SaveProgress progress() const;
 
  private:
   Saver(std::span<const SavedPart> parts, const SaverVariables& variables,
-        const SaverOptions& options);
+        const SaverOptions& options, Site site);
 
   std::shared_ptr<internal::SaverImpl> impl_;
 };
 
 // ---- Objects: Checkpoint
 
-// Something whose state a Checkpoint keeps.
+// Trackable is an object whose state a Checkpoint saves. It converts from a variable, a module, an
+// optimizer, a metric, or another Checkpoint.
 class Trackable {
  public:
   Trackable(const Variable& variable);
-  // A module's variables, by path: one of ours, or a TorchModule.
+  // The variables of a module, by path. The module is one of nn:: or a TorchModule.
   template <typename Part>
   requires requires(const Part& module) {
     { module.named_variables() } -> std::same_as<nn::NamedVariables>;
   }
   Trackable(const Part& module)
       : Trackable([module] { return module.named_variables(); }, nullptr) {}
-  // The number of updates and the slots. Slots that do not exist yet begin with what was saved. The
-  // optimizer must outlive the checkpoint, and so must a metric.
+  // The number of updates and the slots of an optimizer. A slot that is created after restore()
+  // begins with its saved value. The optimizer must outlive the checkpoint. So must a metric.
   Trackable(optim::Optimizer& optimizer);
   Trackable(const metrics::Metric& metric);
   Trackable(const Checkpoint& part);
 
-  // Bytes that the program makes and takes. Workers that save together keep those of each, and get
-  // their own back; another number of workers gets the chief's.
+  // State that the program itself converts to bytes and back. If several workers save together, the
+  // checkpoint keeps the bytes of each worker. On restore each worker gets its own bytes; if the
+  // number of workers differs, all workers get the bytes of the chief.
   using SaveBytes = std::function<std::string()>;
   using RestoreBytes = std::function<void(const std::string& saved)>;
   static Trackable bytes(SaveBytes save, RestoreBytes restore);
 
-  // How far `iterator` is in `dataset`, buffers and all; restoring replaces the iterator, which
-  // must outlive the checkpoint. For distributed datasets too, of each worker its own; then the
-  // checkpoint has variables of the strategy, or is saved and restored in the strategy's scope.
+  // The position of `iterator` in `dataset`, with its buffers. Restoring replaces the iterator,
+  // which must outlive the checkpoint. Workers keep their own positions in a distributed dataset;
+  // its checkpoint needs variables of the strategy, or the scope of the strategy around save and
+  // restore.
   template <typename Dataset, typename Iterator>
   static Trackable position(const Dataset& dataset, Iterator& iterator) {
-    return bytes([&iterator] { return iterator.save(); },
-                 [dataset, &iterator](const std::string& saved) {
-                   if constexpr (requires { dataset.iterate(saved); }) {
-                     iterator = dataset.iterate(saved);
-                   } else {
-                     iterator = dataset.iterator(saved);
-                   }
-                 });
+    return bytes(
+        [&iterator] { return iterator.save(); },
+        [dataset, &iterator](const std::string& saved) { iterator = dataset.iterator(saved); });
   }
 
  private:
@@ -280,20 +283,21 @@ class Trackable {
   std::shared_ptr<const internal::Tracked> tracked_;
 };
 
-// What became of a restore. Copies share it. When the last one goes, what was in the checkpoint and
-// never used is a warning, unless one of these was called.
+// RestoreStatus checks how much of a checkpoint a restore used. Copies share their state. The
+// destructor of the last copy logs a warning with the values that no object used, unless
+// assert_consumed(), assert_existing_objects_matched() or expect_partial() was called.
 class RestoreStatus {
  public:
-  // Throws FailedPrecondition, with names, unless everything in the checkpoint was used and every
-  // tracked object had its value there.
+  // Throws FailedPrecondition, with names, unless every value of the checkpoint was used and every
+  // tracked object found its values.
   const RestoreStatus& assert_consumed() const;
-  // The same for the tracked objects only.
+  // Throws FailedPrecondition, with names, unless every tracked object found its values.
   const RestoreStatus& assert_existing_objects_matched() const;
-  // Throws FailedPrecondition, with names, if the checkpoint has values for variables of a tracked
-  // object which that object does not have, as before the first call of a layer that is made
-  // without the size of its input. Slots of optimizers may be missing.
+  // Throws FailedPrecondition, with names, if the checkpoint has values for variables that a
+  // tracked object does not have yet. A layer that is created without the size of its input has no
+  // variables before its first call. Slots of optimizers may be missing.
   const RestoreStatus& assert_variables_exist() const;
-  // Only part of the checkpoint is wanted: no warning.
+  // States that the program uses only a part of the checkpoint.
   const RestoreStatus& expect_partial() const;
 
  private:
@@ -302,22 +306,25 @@ class RestoreStatus {
   std::shared_ptr<internal::RestoreState> state_;
 };
 
+// CheckpointOptions sets how a Checkpoint writes.
 struct CheckpointOptions {
   bool asynchronous = false;  // as in SaverOptions
 };
 
-// Objects by name, saved and restored together:
+// Checkpoint saves and restores a set of named objects together.
 //
-//   Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}, {"step", step}});
-//   checkpoint.save("directory/ckpt");                                  // directory/ckpt-1
-//   checkpoint.restore(*latest_checkpoint("directory")).assert_consumed();
+//   Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}, {"w", w}});
+//   checkpoint.save(directory + "/ckpt");  // writes directory/ckpt-1
+//   checkpoint.restore(latest_checkpoint(directory).value()).assert_consumed();
 //
-// Tensors are saved by path: "model/0/kernel". A strategy's variables are saved as one value each
-// and restored to any number of replicas, or to ordinary variables. Of several workers the chief
-// alone writes, but all call save() or write() at the same place of the program and with the same
-// name, in whatever directory: values may be made of all workers' together, and what goes wrong on
-// one of them is thrown on all. Use it outside replicas; save and restore are not for two threads
-// at the same time. A handle: copies are the same checkpoint.
+// Each tensor is saved by its path, such as "model/0/kernel". A variable of a strategy is saved as
+// one value and can be restored to any number of replicas, or to an ordinary variable.
+//
+// If a strategy has several workers, all of them call save() or write() at the same place of the
+// program, with the same name; the directories may differ. Only the chief writes, but values may
+// combine those of all workers, and an error on one worker is thrown on all.
+//
+// Use it outside replicas, not from two threads at the same time. Copies share one checkpoint.
 class Checkpoint {
  public:
   using Item = std::pair<std::string, Trackable>;
@@ -325,30 +332,29 @@ class Checkpoint {
                       const CheckpointOptions& options = {});
   explicit Checkpoint(const std::vector<Item>& items, const CheckpointOptions& options = {});
 
-  // A name is not empty and has no '/' (InvalidArgument), and comes once (AlreadyExists). A
-  // checkpoint cannot have itself inside (InvalidArgument). An object that is tracked after
-  // restore() gets its value now.
+  // Adds an object. If restore() was called before, assigns the saved values now. Throws
+  // InvalidArgument if the name is empty, contains '/' or is "save_counter", or if the checkpoint
+  // would contain itself. Throws AlreadyExists if the name is taken.
   Checkpoint& track(const std::string& name, const Trackable& object);
 
-  // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and
-  // makes it the latest of its directory, whose list keeps those before. Returns it once it exists,
-  // unless saving is asynchronous. All workers of a strategy call it, and the chief writes it, so
-  // the others find the files only where they share the chief's file system.
+  // Writes "prefix-n" and returns it, where n counts the saves of this checkpoint, including those
+  // before a restore. Makes it the latest of its directory, whose list keeps the earlier ones. The
+  // checkpoint then exists, unless saving is asynchronous. With several workers the chief writes
+  // the files, so the other workers find them only on a shared file system.
   std::string save(std::string_view prefix, Site site = Site::here());
-  // Writes exactly there, and lists it nowhere.
+  // Writes exactly `prefix`, without a number, and lists it nowhere.
   std::string write(std::string_view prefix, Site site = Site::here());
-  // Gives every tracked object its value, on this worker alone: all workers of a strategy must
-  // restore the same values. Wrong dtypes and shapes are InvalidArgument, and then nothing has
-  // changed.
+  // Assigns the saved values, on this worker only: all workers of a strategy must restore the same
+  // checkpoint. Throws InvalidArgument, and changes nothing, if a dtype or shape differs.
   RestoreStatus restore(std::string_view prefix);
-  // The same for what write() wrote: the number of saves stays as it is.
+  // Restores what write() wrote. Does not change the number of saves.
   RestoreStatus read(std::string_view prefix);
   int64_t save_counter() const;
 
-  // Waits for the last asynchronous save, and throws what went wrong with it. All workers of a
-  // strategy call it at the same place of the program, while the strategy exists. It returns on
-  // each worker when the checkpoint exists, and throws on each worker what the chief met. The last
-  // copy of a checkpoint waits for the writing of its own worker, and logs an error.
+  // Waits for the last asynchronous save. All workers of a strategy call it at the same place of
+  // the program, while the strategy exists. Returns on each worker once the checkpoint exists, or
+  // throws the error of the chief on each worker. The destructor of the last copy waits only for
+  // the writing of its own worker, and logs an error.
   void wait(Site site = Site::here());
   SaveProgress progress() const;
 
@@ -358,25 +364,33 @@ class Checkpoint {
   std::shared_ptr<internal::CheckpointImpl> impl_;
 };
 
+// CheckpointManagerOptions sets how many checkpoints a CheckpointManager keeps, as in SaverOptions.
 struct CheckpointManagerOptions {
-  int max_to_keep = 5;  // 0: all
-  double keep_checkpoint_every_n_hours = 10'000;
+  std::optional<int> max_to_keep = 5;  // empty or 0 keeps all
+  std::optional<std::chrono::milliseconds> keep_checkpoint_every = std::chrono::hours(10'000);
   std::string checkpoint_name = "ckpt";  // prefixes are "directory/ckpt-1"
 };
 
-// Keeps the last few checkpoints of one Checkpoint in a directory. A handle; thread-safe.
+// CheckpointManager keeps the last few checkpoints of one Checkpoint in a directory.
+//
+//   Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}});
+//   CheckpointManager manager(checkpoint, directory, {.max_to_keep = 3});
+//   manager.restore_latest();
+//   manager.save();
+//
+// Copies share one manager. Thread-safe.
 class CheckpointManager {
  public:
   CheckpointManager(const Checkpoint& checkpoint, std::string directory,
                     const CheckpointManagerOptions& options = {});
 
-  // Saves "directory/name-number", the number being the checkpoint's save counter unless given, and
-  // deletes what is more than enough. Returns the prefix.
+  // Saves "directory/name-number", deletes the checkpoints beyond max_to_keep, and returns the
+  // prefix. The default number is that of Checkpoint::save().
   std::string save(std::optional<int64_t> number = std::nullopt, Site site = Site::here());
-  // The last good one, as latest_checkpoint() finds it.
+  // Returns the last good checkpoint of the directory, as the function latest_checkpoint() does.
   std::optional<std::string> latest_checkpoint() const;
-  std::vector<std::string> checkpoints() const;  // those kept, oldest first
-  // Restores the last good checkpoint, where there is one; returns its prefix.
+  std::vector<std::string> checkpoints() const;  // those that are kept, oldest first
+  // Restores the last good checkpoint and returns its prefix. Returns nullopt if there is none.
   std::optional<std::string> restore_latest();
   const std::string& directory() const;
 

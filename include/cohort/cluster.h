@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,79 +12,62 @@
 #include <variant>
 #include <vector>
 
-// Which tasks there are and where they listen. Data only: nothing here opens a connection.
+#include "cohort/internal/braced_text.h"
+
+// Descriptions of clusters: the tasks and where they listen. Nothing here opens a connection.
 
 namespace cohort {
 
-// The plain form of a cluster, for sending and storing. A ClusterSpec made from one that lists a
-// job, or an index of a job, twice throws InvalidArgument.
+// ClusterDef is the plain form of a cluster, for sending and storing. A ClusterSpec made from it
+// throws InvalidArgument if a job, or an index within a job, occurs twice.
 struct ClusterDef {
   struct Task {
     int index = 0;
     std::string address = {};
-    friend bool operator==(const Task&, const Task&) = default;
   };
   struct Job {
     std::string name = {};
     std::vector<Task> tasks = {};
-    friend bool operator==(const Job&, const Job&) = default;
   };
   std::vector<Job> jobs = {};
-  friend bool operator==(const ClusterDef&, const ClusterDef&) = default;
+  friend bool operator==(const ClusterDef& a, const ClusterDef& b);
 };
 
 using TaskList = std::vector<std::string>;   // addresses of tasks 0, 1, ...
 using TaskMap = std::map<int, std::string>;  // task index -> address
-// A job's tasks as a list when their indices are exactly 0..n-1, else (also without any) as a map.
+// The tasks of each job: a list if their indices are 0..n-1, else (also without tasks) a map.
 using ClusterDict = std::map<std::string, std::variant<TaskList, TaskMap>>;
 
-namespace internal {
-
-// A text in a braced list. Not std::string, of which {"a", "b"} makes one that runs from a to b.
-struct BracedText {
-  template <std::convertible_to<std::string_view> Text>
-  BracedText(const Text& from) : text(std::string_view(from)) {}  // NOLINT: implicit on purpose
-  std::string text;
-};
-
-struct IndexedAddress {
-  IndexedAddress(int at, BracedText where) : index(at), address(std::move(where.text)) {}
-  // {"2", "h2:1"}: throws InvalidArgument when the index is not a number.
-  IndexedAddress(const BracedText& at, BracedText where);
-  int index;
-  std::string address;
-};
-
-}  // namespace internal
-
-// The tasks of one job, in any of the forms that ClusterSpec takes.
+// JobTasks holds the tasks of one job, in any form that ClusterSpec takes.
 class JobTasks {
  public:
   JobTasks() = default;
   JobTasks(std::initializer_list<internal::BracedText> addresses);         // {"h0:1", "h1:1"}
   JobTasks(std::initializer_list<internal::IndexedAddress> sparse_tasks);  // {{2, "h2:1"}}
   JobTasks(const TaskList& addresses);                        // NOLINT: implicit on purpose
-  JobTasks(TaskMap tasks) : by_index_(std::move(tasks)) {}    // NOLINT
-  JobTasks(const std::map<std::string, std::string>& tasks);  // NOLINT: numeric texts as indices
-  JobTasks(const std::variant<TaskList, TaskMap>& tasks);     // NOLINT: as as_dict() gives them
+  JobTasks(TaskMap tasks);                                    // NOLINT
+  JobTasks(const std::map<std::string, std::string>& tasks);  // NOLINT: indices as strings
+  JobTasks(const std::variant<TaskList, TaskMap>& tasks);     // NOLINT: as in as_dict()
 
-  TaskMap by_index() const { return by_index_; }
+  TaskMap by_index() const;
 
  private:
   TaskMap by_index_;
 };
 
+// ClusterJob is a named job with its tasks.
 struct ClusterJob {
   std::string name;
   JobTasks tasks;
 };
 
-// A cluster: named jobs, each with tasks that have an index and an address. A value.
+// ClusterSpec describes a cluster: named jobs, each with tasks that have an index and an address.
 //
 //   ClusterSpec spec({{"ps", {"h0:2222"}}, {"worker", {{2, "h2:2222"}, {5, "h5:2222"}}}});
+//   const std::string address = spec.task_address("worker", 5);
 //
-// A negative index, an index or a job that comes twice is InvalidArgument; so is asking for a job
-// or an index that is not defined, and the message lists those that are.
+// Constructors throw InvalidArgument if an index is negative, or if an index or a job occurs twice.
+// Functions throw InvalidArgument if a job or an index is not defined, and list the defined ones.
 class ClusterSpec {
  public:
   ClusterSpec() = default;
@@ -95,15 +79,15 @@ class ClusterSpec {
   ClusterSpec(const ClusterDict& jobs);                      // NOLINT
   ClusterSpec(const ClusterDef& def);                        // NOLINT
 
-  // Job names in the order they were given.
+  // Job names in the order in which they were given.
   std::vector<std::string> jobs() const;
   bool has_job(std::string_view job) const;
   bool has_task(std::string_view job, int index) const;
-  // How many tasks are defined, which is not the largest index plus one when some are missing.
+  // How many tasks are defined, which is not the largest index plus one if indices are missing.
   int num_tasks(std::string_view job) const;
   std::vector<int> task_indices(std::string_view job) const;  // ascending
   std::string task_address(std::string_view job, int index) const;
-  // By index, with nullopt where none is defined. InvalidArgument for a job without tasks.
+  // Addresses by index, nullopt for an undefined one. InvalidArgument if the job has no tasks.
   std::vector<std::optional<std::string>> job_tasks(std::string_view job) const;
 
   ClusterDict as_dict() const;
@@ -111,21 +95,23 @@ class ClusterSpec {
   // ClusterSpec({'ps': ['h0:2222'], 'worker': {2: 'h2:2222'}}), jobs by name.
   std::string to_string() const;
 
-  // False without jobs; a job without tasks is a job.
-  explicit operator bool() const { return !jobs_.empty(); }
-  // The same jobs with the same tasks; the order of the jobs does not matter.
+  // Whether there is a job, even one without tasks.
+  explicit operator bool() const;
+  // Whether both have the same jobs with the same tasks; the order of the jobs does not matter.
   friend bool operator==(const ClusterSpec& a, const ClusterSpec& b);
 
  private:
   void add(std::string name, TaskMap tasks);
   const TaskMap& tasks_of(std::string_view job) const;
 
-  std::vector<std::pair<std::string, TaskMap>> jobs_;
+  struct Jobs;
+  const Jobs& all() const;
+  std::shared_ptr<const Jobs> jobs_;  // null: none; copies share the jobs
 };
 
 std::ostream& operator<<(std::ostream& out, const ClusterSpec& spec);
 
-// What one server is: a task of a cluster, and how it is spoken to.
+// ServerDef describes one server: a task of a cluster, and the protocol that it speaks.
 struct ServerDef {
   ClusterSpec cluster = {};
   std::string job_name = {};
@@ -133,53 +119,89 @@ struct ServerDef {
   std::string protocol = "grpc";
 
   std::string address() const { return cluster.task_address(job_name, task_index); }
-  friend bool operator==(const ServerDef&, const ServerDef&) = default;
+  friend bool operator==(const ServerDef& a, const ServerDef& b);
 };
 
-// What a caller says about a server; what is left out follows from the cluster.
+// ServerTask names the task that a server is. make_server_def() completes it from the cluster.
 struct ServerTask {
   std::optional<std::string> job_name = {};
   std::optional<int> task_index = {};
   std::optional<std::string> protocol = {};
 };
 
-// The job may be left out when there is one, the index when that job has one task, and then it is
-// the index of that task. Otherwise InvalidArgument, as for an index that the job does not have. A
-// job that the cluster does not have is Internal.
+// Returns the full description of a server. The job may be left out if the cluster has one job, and
+// the index if the job has one task. Throws InvalidArgument otherwise, and if the job does not have
+// the index; Internal if the cluster does not have the job.
+//
+//   const ServerDef def = make_server_def(cluster, {.job_name = "worker", .task_index = 0});
 ServerDef make_server_def(const ClusterSpec& cluster, const ServerTask& task = {});
-// A copy in which what `task` gives replaces what was there. Checks the same.
+// Returns a copy of `def` in which the fields of `task` replace the old ones. Checks the same.
 ServerDef make_server_def(const ServerDef& def, const ServerTask& task);
 
-// Which devices of a cluster a task may use. A task without filters sees all of them.
+// ClusterDeviceFilters limits which devices a task may use. A task without filters sees all.
 class ClusterDeviceFilters {
  public:
-  // The task sees its own devices and those that match one of these patterns ("/job:ps").
-  // Throws InvalidArgument for a pattern that is not a device name.
+  // Lets the task see its own devices and the devices that match one of these patterns ("/job:ps").
+  // Throws InvalidArgument if a pattern is not a device name.
   void set_device_filters(std::string_view job, int index, std::vector<std::string> patterns);
-  // Whether the task (job, index) sees `device`, a full name.
+  // Whether the task (job, index) sees `device`, which is a full name.
   bool sees(std::string_view job, int index, std::string_view device) const;
 
  private:
   std::map<std::pair<std::string, int>, std::vector<std::string>> patterns_;
 };
 
-// --- Roles. Every function first checks the cluster and the task: job names are chief, worker, ps
-// or evaluator (or master, the old name of chief), at most one chief and one evaluator, a task that
-// is given by type and index and that the cluster has (an evaluator need not be in it). What does
-// not hold is InvalidArgument.
+// --- Roles. Every function first checks the cluster and the task, and throws InvalidArgument
+// unless job names are chief, worker, ps or evaluator (or master, the old name of chief), there are
+// at most one chief and one evaluator, and the task has a type and an index that the cluster has
+// (an evaluator need not be in the cluster).
 
 void validate_task(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
                    const std::optional<int>& task_id);
-// Whether the task saves and logs for all: a chief, an evaluator, or worker 0 in a cluster without
-// a chief.
+// Whether the task saves and logs for all: a chief, an evaluator, or worker 0 without a chief.
 bool is_chief(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
               const std::optional<int>& task_id);
 // How many tasks train together with this one: chiefs and workers, or evaluators for an evaluator.
-// InvalidArgument for a ps, which does not train.
+// Throws InvalidArgument for a ps, which does not train.
 int worker_count(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
                  const std::optional<int>& task_id);
-// The task's place among those: the chief is 0, workers follow. InvalidArgument for a ps.
+// The task's number among the tasks of worker_count(): the chief is 0, workers follow. Throws
+// InvalidArgument for a ps.
 int id_in_cluster(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
                   const std::optional<int>& task_id);
+
+// Credentials holds the certificate, the key and the token of a task or a client.
+//
+//   const Credentials credentials = read_credentials(directory);
+//   const Server server(cluster, {.job_name = "worker"}, {.credentials = credentials});
+//
+// Certificates are text in PEM form. A certificate, its private key and an authority belong
+// together: with them TLS encrypts every connection, and both sides show a certificate that the
+// authority has signed. The certificate of a task proves its name by an alternative name of kind
+// URI, such as "cohort:/job:worker/replica:0/task:1". The certificate of a client may have any
+// name. A token is a secret of all processes of a run; without certificates it is sent unencrypted.
+//
+// Without certificates a server listens on the loopback interface only, unless `insecure` is set.
+struct Credentials {
+  std::string certificate = {};  // followed by those between it and the authority
+  std::string private_key = {};  // belongs to the certificate
+  std::string authority = {};    // must have signed the other side's certificate
+  std::string token = {};        // empty: none is shown, none demanded
+  // Allows connections without certificates from other hosts. Anyone can then connect, read and
+  // change everything that is sent, and run any code: only for networks without other users.
+  bool insecure = false;
+
+  bool has_certificates() const { return !certificate.empty(); }
+};
+
+// Reads certificate.pem, private_key.pem, authority.pem and token from a directory. Either the
+// token or the other three may be missing. Throws NotFound if all four are missing, and
+// InvalidArgument if only some of the three are there; both errors name the files.
+Credentials read_credentials(const std::string& directory);
+
+// Returns the credentials that the variable COHORT_CREDENTIALS names: a directory for
+// read_credentials(), or the word "insecure". Returns none if it is not set. Launchers pass
+// credentials to the programs that they start by this variable.
+Credentials credentials_from_environment();
 
 }  // namespace cohort

@@ -1,22 +1,20 @@
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <functional>
-#include <iterator>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <tuple>
-#include <vector>
+#include <compare>
 
-#include "cohort/dataset_options.h"
 #include "cohort/element.h"
 #include "cohort/internal/data_function.h"
-#include "cohort/site.h"
 
-// Datasets, the stages they are made of, and the walks over them.
+// Input pipelines. A dataset describes where elements come from and which stages they pass;
+// cohort/readers.h has the datasets that read files.
+//
+//   Tensor images = ones({1000, 784}), labels = zeros({1000}, kInt64);
+//   auto train = data::from_tensor_slices(images, labels)
+//                    .shuffle(10'000)
+//                    .batch(256)
+//                    .map([](Tensor x, Tensor y) { return std::tuple(x / 255.f, y); })
+//                    .prefetch();
+//   for (auto [image, label] : train) std::cout << image.shape() << '\n';
 namespace cohort::data {
 
 class Dataset;
@@ -25,26 +23,188 @@ namespace internal {
 class Node;
 class IteratorBase;
 struct DatasetAccess;
+[[noreturn]] void raise_negative_cardinality(int64_t count);
+[[noreturn]] void raise_no_count(std::string_view cardinality);
 }  // namespace internal
 
-// A function on elements. Made implicitly from a callable whose parameters are tensors, elements or
-// C++ values (numbers, std::string, std::vector, std::span<const T>), one for each part of the
-// element, and which returns such a value, a std::tuple of them or a std::map by name. A traced
-// function (cohort::function) of tensors does as well. A callable
-// of numbers, spans of them and std::arrays runs without making tensors: the fastest kind of map.
+// Cardinality is the number of elements of a dataset: a number, kInfinite or kUnknownCardinality.
+// It compares with numbers. kInfinite is larger than every number; kUnknownCardinality is neither
+// smaller nor larger than any.
 //
-// Parallel stages call it from several threads at the same time.
+//   if (dataset.cardinality() == data::kInfinite) dataset = dataset.take(1000);
+class Cardinality {
+ public:
+  // Throws InvalidArgument if `count` is negative.
+  constexpr Cardinality(int64_t count) : count_(count) {
+    if (count < 0) internal::raise_negative_cardinality(count);
+  }
+  static constexpr Cardinality infinite() { return Cardinality(Kind::Infinite); }
+  static constexpr Cardinality unknown() { return Cardinality(Kind::Unknown); }
+
+  constexpr bool is_number() const { return kind_ == Kind::Number; }
+  // Throws FailedPrecondition unless the cardinality is a number.
+  constexpr int64_t count() const {
+    if (!is_number()) internal::raise_no_count(name());
+    return count_;
+  }
+  std::string to_string() const;  // "4", "infinite" or "unknown"
+
+  friend constexpr bool operator==(Cardinality, Cardinality) = default;
+  friend constexpr std::partial_ordering operator<=>(Cardinality a, Cardinality b) {
+    if (a == b) return std::partial_ordering::equivalent;
+    if (a.kind_ == Kind::Unknown || b.kind_ == Kind::Unknown) {
+      return std::partial_ordering::unordered;
+    }
+    if (a.kind_ != b.kind_) return a.kind_ <=> b.kind_;
+    return a.count_ <=> b.count_;
+  }
+  friend std::ostream& operator<<(std::ostream& out, Cardinality cardinality);
+
+ private:
+  enum class Kind : int8_t { Number, Infinite, Unknown };
+  explicit constexpr Cardinality(Kind kind) : kind_(kind) {}
+  constexpr std::string_view name() const {
+    return kind_ == Kind::Infinite ? "infinite" : "unknown";
+  }
+
+  Kind kind_ = Kind::Number;
+  int64_t count_ = 0;
+};
+inline constexpr Cardinality kInfinite = Cardinality::infinite();
+inline constexpr Cardinality kUnknownCardinality = Cardinality::unknown();
+
+// IntOrAutotune is a number of threads or of buffered elements, or kAutotune: the library chooses
+// the number. Stages throw InvalidArgument if the number is negative.
+class IntOrAutotune {
+ public:
+  constexpr IntOrAutotune(int number) : number_(number) {}
+  static constexpr IntOrAutotune autotune() { return IntOrAutotune(std::nullopt); }
+
+  constexpr bool is_autotune() const { return !number_.has_value(); }
+  // Returns the number, or nullopt for kAutotune.
+  constexpr std::optional<int> number() const { return number_; }
+  friend constexpr bool operator==(IntOrAutotune, IntOrAutotune) = default;
+
+ private:
+  explicit constexpr IntOrAutotune(std::nullopt_t) {}
+
+  std::optional<int> number_;
+};
+inline constexpr IntOrAutotune kAutotune = IntOrAutotune::autotune();
+
+// ShardCount is the number of shards of Dataset::shard(), or kShardHint: the strategy that
+// distributes the dataset sets count and index, under AutoShardPolicy::Hint.
+class ShardCount {
+ public:
+  constexpr ShardCount(int64_t count) : count_(count) {}
+  static constexpr ShardCount hint() { return ShardCount(std::nullopt); }
+
+  // Returns the number, or nullopt for kShardHint.
+  constexpr std::optional<int64_t> count() const { return count_; }
+
+ private:
+  explicit constexpr ShardCount(std::nullopt_t) {}
+
+  std::optional<int64_t> count_;
+};
+inline constexpr ShardCount kShardHint = ShardCount::hint();
+
+// How a strategy divides a dataset among workers. Auto means File if the dataset reads files,
+// whatever their number, and Data otherwise. Distributing the dataset throws InvalidArgument if it
+// has fewer files or elements than there are workers. The numbers are TensorFlow's, and serialized
+// datasets contain them.
+enum class AutoShardPolicy : int8_t { Off = -1, Auto = 0, File = 1, Data = 2, Hint = 3 };
+
+// Settings of a whole dataset, for Dataset::options. An empty field keeps the value of an earlier
+// stage.
+struct DatasetOptions {
+  std::optional<AutoShardPolicy> auto_shard_policy = std::nullopt;
+  // If false, parallel stages may deliver elements in the order in which they become ready.
+  std::optional<bool> deterministic = std::nullopt;
+  // The most threads of each parallel stage whose own option is kAutotune. Default: the number of
+  // cores.
+  std::optional<int> threads = std::nullopt;
+};
+
+// Options of Dataset::map.
+struct MapOptions {
+  IntOrAutotune parallel = 1;                        // threads; kAutotune: one per core
+  std::optional<bool> deterministic = std::nullopt;  // default: the dataset's, else true
+  std::string name = "Map";                          // the stage's name in errors
+};
+
+// Options of Dataset::batch and Dataset::rebatch.
+struct BatchOptions {
+  bool drop_remainder = false;  // drop a last batch that is short
+  IntOrAutotune parallel = 1;   // threads that copy; kAutotune: one per core
+};
+
+// Options of Dataset::padded_batch.
+struct PaddedBatchOptions {
+  // The padded shape of each tensor. An unknown size is padded to the largest of the batch. Empty:
+  // all sizes are.
+  std::vector<Shape> shapes = {};
+  // The scalar that pads each tensor. Empty: zeros and empty strings.
+  std::vector<Tensor> padding = {};
+  bool drop_remainder = false;
+};
+
+// Options of Dataset::shuffle.
+struct ShuffleOptions {
+  std::optional<uint64_t> seed = std::nullopt;  // default: random
+  bool reshuffle_each_iteration = true;
+};
+
+// Options of Dataset::interleave.
+struct InterleaveOptions {
+  int64_t cycle = 2;           // datasets that are read in turn
+  int64_t block = 1;           // consecutive elements of each dataset
+  IntOrAutotune parallel = 1;  // not 1: a thread reads ahead for each dataset
+};
+
+// Options of Dataset::window.
+struct WindowOptions {
+  int64_t shift = 0;   // between the starts of two windows; 0: the window's size
+  int64_t stride = 1;  // between the elements of a window
+  bool drop_remainder = false;
+};
+
+// Options of Dataset::shard.
+struct ShardOptions {
+  // If true, every shard throws InvalidArgument if there are fewer elements than shards.
+  bool require_each = false;
+};
+
+// Options of Dataset::bucket_by_length.
+struct BucketOptions {
+  bool drop_remainder = false;
+  bool pad_to_boundary = false;      // pad to the bucket's largest length instead of the batch's
+  std::vector<Tensor> padding = {};  // as in PaddedBatchOptions
+};
+
+// Options of sample_from.
+struct SampleOptions {
+  std::vector<double> weights = {};  // default: equal
+  std::optional<uint64_t> seed = std::nullopt;
+  bool stop_on_empty_dataset = false;  // default: go on with the other datasets
+};
+
+// Function maps an element to an element, for the stages of a dataset. It is made implicitly from a
+// callable with one parameter for each part of the element. A parameter is a Tensor, an Element or
+// a C++ value: a number, std::string, std::vector or std::span<const T>. The callable returns such
+// a value, a std::tuple of them or a std::map by name. A traced function (cohort::function) of
+// tensors works as well. A callable of numbers, spans of numbers and std::arrays runs without
+// making tensors, which makes it the fastest kind of map.
+//
+// Parallel stages call the function from several threads at the same time.
 class Function {
  public:
   template <typename F>
-  requires(!std::same_as<std::remove_cvref_t<F>, Function>) Function(F&& callable)
-      : call_([f = std::decay_t<F>(callable)](const Element& element) mutable {
-          return internal::to_element(internal::call_with(f, element));
-        }),
-        rows_(internal::make_row_function<std::decay_t<F>>(callable)) {}
+  requires(!std::same_as<std::remove_cvref_t<F>, Function>) Function(F&& callable);
 
   Element operator()(const Element& element) const { return call_(element); }
-  // Under which it was registered; empty when it was not, and then it cannot leave this process.
+  // The name under which the function was registered. If it is empty, the function cannot be sent
+  // to another process.
   const std::string& name() const { return name_; }
 
  private:
@@ -56,14 +216,11 @@ class Function {
   std::string name_;
 };
 
-// A function from an element to a dataset, for flat_map and interleave.
+// DatasetFunction maps an element to a dataset, for flat_map and interleave.
 class DatasetFunction {
  public:
   template <typename F>
-  requires(!std::same_as<std::remove_cvref_t<F>, DatasetFunction>) DatasetFunction(F&& callable)
-      : call_([f = std::decay_t<F>(callable)](const Element& element) mutable {
-          return Dataset(internal::call_with(f, element));
-        }) {}
+  requires(!std::same_as<std::remove_cvref_t<F>, DatasetFunction>) DatasetFunction(F&& callable);
 
   Dataset operator()(const Element& element) const;
   const std::string& name() const { return name_; }
@@ -76,9 +233,10 @@ class DatasetFunction {
   std::string name_;
 };
 
-// Makes the elements of a generator one after the other; nullopt ends them.
+// Returns the next element of a generator, or nullopt at the end.
 using NextFunction = std::function<std::optional<Element>()>;
-// Called at the start of each iteration, gives what makes that iteration's elements.
+// GeneratorFunction is called at the start of each iteration and returns the NextFunction that
+// makes the elements of that iteration.
 class GeneratorFunction {
  public:
   template <typename F>
@@ -97,17 +255,20 @@ class GeneratorFunction {
   std::string name_;
 };
 
-// Gives a function a name by which a serialized dataset refers to it; the process that builds the
-// dataset must have registered a function of that name as well. Returns the function to use in
-// stages. Throws AlreadyExists when the name is taken.
+// Registers a function under a name by which serialized datasets refer to it, and returns the
+// function to use in stages. The process that deserializes the dataset must have registered a
+// function of the same name. Throws AlreadyExists if the name is taken.
 Function register_function(const std::string& name, Function function);
 DatasetFunction register_dataset_function(const std::string& name, DatasetFunction function);
 GeneratorFunction register_generator(const std::string& name, GeneratorFunction function);
 
-// An element that may be missing, for code that function() traces: whether there is one is known
-// only when the function runs.
+// OptionalElement is an element that may be missing, for code that function() traces: whether the
+// element exists is known only when the traced function runs.
+//
+//   Iterator it = dataset.iterator();
 //   auto batch = it.next_as_optional();
-//   return cond(batch.has_value(), [&] { return loss(batch.value()); }, [&] { return zero; });
+//   return cond(
+//       batch.has_value(), [&] { return sum(batch.value()[0]); }, [&] { return Tensor(0.f); });
 template <typename E>
 class OptionalElement {
  public:
@@ -116,7 +277,7 @@ class OptionalElement {
 
   // A bool scalar.
   const Tensor& has_value() const { return has_value_; }
-  // Throws InvalidArgument when there is none; in traced code, when the function runs.
+  // Throws InvalidArgument if the element is missing; in traced code, when the function runs.
   E value() const { return value_(); }
 
  private:
@@ -124,174 +285,159 @@ class OptionalElement {
   std::function<E()> value_;
 };
 
-// A walk over a dataset's elements. Copies share the position. Thread-safe: each element goes to
-// one caller. When the last copy is gone, its threads stop; a user's function that is running is
-// waited for.
+// Iterator delivers the elements of a dataset. Copies share the position. Any thread may call it:
+// each element goes to one caller. The last copy to be destroyed stops the iterator's threads, and
+// waits for a user's function that is running.
 class Iterator {
  public:
-  explicit Iterator(std::shared_ptr<internal::IteratorBase> base);
-
-  // Throws OutOfRange at the end. An error in a stage says which stage and which element; calling
-  // again goes on after that element.
+  // Returns the next element. Throws OutOfRange at the end. An error in a stage names the stage and
+  // the element; the next call continues after that element.
   //
   // In code that function() traces, the element's tensors are symbols, and each call of the traced
-  // function takes the next element. FailedPrecondition when there is no element_spec().
+  // function takes the next element. Throws FailedPrecondition there if element_spec() is unknown.
   Element next(Site site = Site::here());
-  // nullopt at the end. Throws FailedPrecondition in code that is traced: C++ cannot branch there
-  // on what a later run finds. Use next_as_optional() or reduce().
+  // Returns nullopt at the end. Throws FailedPrecondition in traced code, because C++ cannot branch
+  // there on what a later run finds: use next_as_optional() or reduce().
   std::optional<Element> next_optional();
-  // next_optional() for code that may be traced.
+  // Like next_optional(), for code that may be traced.
   OptionalElement<Element> next_as_optional(Site site = Site::here());
 
-  // state = body(state, element) for each element that is left; returns the last state. In code
-  // that function() traces this becomes one loop, which takes as many elements as there are when
-  // the function runs. The body keeps number, dtypes and shapes of the state (see while_loop).
+  // Computes state = body(state, element) for each remaining element and returns the last state. In
+  // code that function() traces, this becomes one loop, which takes the elements that remain when
+  // the function runs. The body must keep the number, dtypes and shapes of the state (see
+  // while_loop).
   using LoopBody = std::function<std::vector<Tensor>(std::span<const Tensor>, const Element&)>;
   std::vector<Tensor> reduce(const std::vector<Tensor>& initial, const LoopBody& body,
                              Site site = Site::here());
-  // Calls body(element) for each element that is left; returns how many there were.
+  // Calls body(element) for each remaining element and returns their number.
   Tensor for_each(const std::function<void(const Element&)>& body, Site site = Site::here());
 
-  // What is known of the elements: what the dataset knows, else what the next element shows, with
-  // its first size unknown; it is made for that, and next() gives it. nullopt when there is none.
+  // Returns what is known about the elements. If the dataset does not know it, this makes the next
+  // element, describes that with an unknown first size, and keeps it for next(). Returns nullopt if
+  // no element is left.
   std::optional<ElementSpec> element_spec() const;
 
-  // The position, buffers of shuffles and results of parallel stages included: bytes from which
-  // Dataset::iterate goes on with exactly the elements that this iterator would have given. Throws
-  // FailedPrecondition when a source cannot tell its position.
+  // Returns the position as bytes, including the buffers of shuffles and the results of parallel
+  // stages. Dataset::iterator(position) continues with exactly the elements that this iterator
+  // would have delivered. Throws FailedPrecondition if a source does not know its position.
   std::string save();
 
-  // For traced functions: what stands for the iterator in operations, an iterator like this one
-  // that `handle` stands for, and what all have in common that one trace serves.
-  const Tensor& handle() const { return handle_; }
-  Iterator with_handle(Tensor handle) const;
+ private:
+  friend struct cohort::internal::Access;
+  explicit Iterator(std::shared_ptr<internal::IteratorBase> base);
   std::string kind() const;
 
- private:
   std::shared_ptr<internal::IteratorBase> base_;
   Tensor handle_;
 };
 
-// For range-for: an input iterator that ends where the data does.
-class ElementIterator {
- public:
-  using value_type = Element;
-  using reference = const Element&;
-  using difference_type = std::ptrdiff_t;
-  using iterator_category = std::input_iterator_tag;
-
-  explicit ElementIterator(Iterator from) : from_(std::move(from)) { ++*this; }
-  const Element& operator*() const { return *current_; }
-  ElementIterator& operator++() {
-    current_ = from_.next_optional();
-    return *this;
-  }
-  void operator++(int) { ++*this; }
-  friend bool operator==(const ElementIterator& it, std::default_sentinel_t) {
-    return !it.current_.has_value();
-  }
-
- private:
-  Iterator from_;
-  std::optional<Element> current_;
-};
-
+class ElementIterator;  // an input iterator that ends with the data
 template <typename... T>
 class TypedRange;
 
-// An immutable description of a sequence of elements. Cheap to copy; any number of iterators walk
-// over one independently, from any thread. Nothing is read before that.
+// Dataset is an immutable description of a sequence of elements. It is cheap to copy. Any number of
+// iterators walk over one dataset independently, from any thread. Nothing is read before the first
+// iteration.
 //
-// Sizes and counts that make no sense throw InvalidArgument when the stage is added.
+// Each stage returns a new dataset. A stage throws InvalidArgument if its sizes or counts make no
+// sense.
 class Dataset {
  public:
-  // Each element replaced by what `function` makes of it.
+  // Replaces each element by what `function` returns for it.
   Dataset map(Function function, const MapOptions& options = {}) const;
-  // The elements for which `predicate` gives true.
+  // Keeps the elements for which `predicate` returns true.
   Dataset filter(Function predicate) const;
-  // The elements of the datasets that `function` makes of each element, one after the other, or by
-  // turns.
+  // Replaces each element by the elements of the dataset that `function` returns for it. flat_map
+  // reads these datasets one after the other, interleave several of them in turn.
   Dataset flat_map(DatasetFunction function) const;
   Dataset interleave(DatasetFunction function, const InterleaveOptions& options = {}) const;
 
-  // `size` consecutive elements stacked into one. Elements of different shapes are InvalidArgument
-  // with both shapes.
+  // Stacks `size` consecutive elements into one. Iterating throws InvalidArgument, with both
+  // shapes, if elements have different shapes.
   Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
-  // The reverse of batch: rows of the first dimension.
+  // The reverse of batch: delivers the rows of the first dimension. This stage, rebatch and
+  // split_batches throw InvalidArgument if a part of an element is a scalar. If element_spec() is
+  // unknown, such as after map() of tensors, iterating throws the error at the first element.
   Dataset unbatch() const;
-  // Batches cut anew, without regard to where the old ones end: `sizes` in turn. A size of zero
-  // gives an empty batch.
+  // Cuts the rows of all batches into new batches of `sizes` in turn, regardless of where the old
+  // batches end. A size of zero makes an empty batch.
   Dataset rebatch(std::vector<int64_t> sizes, const BatchOptions& options = {}) const;
-  // Each batch of n cut into exactly `parts` batches of ceil(n / parts), the last ones smaller or
-  // empty.
+  // Cuts each batch of n rows into exactly `parts` batches of ceil(n / parts) rows. The last
+  // batches are smaller or empty.
   Dataset split_batches(int64_t parts) const;
 
-  // Each element is drawn from the next `buffer` ones at random. Each iterator over one dataset
-  // has an order of its own, which follows from the seed and from how many there were before. A
-  // strategy counts the passes over what it distributes by itself, the same on all workers, which
-  // take the chief's seed where none is given.
+  // Draws each element at random from the next `buffer` elements. Each iterator over one dataset
+  // has its own order, which follows from the seed and from the number of iterators before. A
+  // strategy counts the passes over a dataset that it distributes by itself, equally on all
+  // workers, and all workers take the chief's seed if none is given.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}) const;
-  // The whole sequence `count` times; without a count for ever.
-  Dataset repeat(int64_t count = -1) const;
+  // Repeats the whole sequence `count` times, or for ever without a count. As in TensorFlow,
+  // repeat(-1) repeats for ever, too; every other negative count is InvalidArgument.
+  Dataset repeat(std::optional<int64_t> count = std::nullopt) const;
   Dataset take(int64_t count) const;
   Dataset skip(int64_t count) const;
-  // Up to the first element for which `predicate` gives false.
+  // Ends before the first element for which `predicate` returns false.
   Dataset take_while(Function predicate) const;
-  // The elements whose number modulo `count` is `index`. All stages before it keep their order,
-  // deterministic or not: the other shards count the same elements.
-  Dataset shard(int64_t count, int64_t index, const ShardOptions& options = {}) const;
-  // Overlapping groups of `size` elements, each a dataset; the last ones may be shorter. Elements
-  // of several tensors become as many datasets:
-  //   numbers.window(3, {.shift = 1}).flat_map([](Dataset window) { return window.batch(3); });
+  // Keeps the elements whose number modulo `count` is `index`. All stages before it keep their
+  // order, even if they are not deterministic, because the other shards must count the same
+  // elements.
+  Dataset shard(ShardCount count, int64_t index, const ShardOptions& options = {}) const;
+  // Groups of `size` elements that may overlap, each group a dataset. The last groups may be
+  // shorter. If an element has several tensors, a group is a tuple of as many datasets.
+  //
+  //   data::Dataset triples = data::range(10).window(3, {.shift = 1}).flat_map(
+  //       [](data::Dataset window) { return window.batch(3); });
   Dataset window(int64_t size, const WindowOptions& options = {}) const;
-  // Keeps the elements of the first complete pass, in which none failed, in memory, or in a file
-  // for other runs too.
+  // Stores the elements of the first complete pass without an error, in memory, or in a file that
+  // later runs use, too.
   Dataset cache() const;
   Dataset cache(const std::string& file) const;
-  // Up to `depth` elements made in advance by a thread. kAutotune: as deep as keeps the consumer
-  // from waiting, at most 16, or as many as make up 1 MB; no thread as long as elements take less
-  // time to make than to hand over.
-  Dataset prefetch(int depth = kAutotune) const;
-  // (number, element), from `start` on.
+  // Makes up to `depth` elements in advance, in a thread. kAutotune: as many elements as keep the
+  // consumer from waiting, at most 16, or as many as have 1 MB together if that is more; no thread
+  // runs while an element takes less time to make than to pass on.
+  Dataset prefetch(IntOrAutotune depth = kAutotune) const;
+  // Makes pairs (number, element). The first number is `start`.
   Dataset enumerate(int64_t start = 0) const;
-  // `function` maps (state, element) to (new state, output).
+  // `function` maps (state, element) to (new state, output). The outputs are the elements.
   Dataset scan(Element initial_state, Function function) const;
-  // Batches of elements of about the same length, padded: bucket i holds lengths below
-  // boundaries[i], the last one the rest; sizes[i] is the batch size of bucket i.
+  // Makes padded batches of elements of similar length. Bucket i takes lengths below boundaries[i],
+  // the last bucket takes all others, and sizes[i] is the batch size of bucket i.
   Dataset bucket_by_length(Function length, std::vector<int64_t> boundaries,
                            std::vector<int64_t> sizes, const BucketOptions& options = {}) const;
   Dataset concatenate(const Dataset& other) const;
   Dataset options(const DatasetOptions& options) const;
 
-  // Number of elements, kInfinite or kUnknownCardinality. For idx and NPY files this and
-  // element_spec() stand in their headers, which are read.
-  int64_t cardinality() const;
-  // What is known of the elements; nullopt after a stage whose function must run to tell.
+  // Returns the number of elements, kInfinite or kUnknownCardinality. This function and
+  // element_spec() read the headers of idx and NPY files.
+  Cardinality cardinality() const;
+  // Returns what is known about the elements, or nullopt after a stage whose function must run
+  // first.
   std::optional<ElementSpec> element_spec() const;
-  // The options in force at the end.
+  // Returns the options in force at the end.
   DatasetOptions options() const;
 
-  // In code that function() traces, each call of the traced function walks from the beginning.
-  Iterator iterate() const;
-  // Goes on where Iterator::save() was called, on this dataset or one built the same way. Throws
-  // InvalidArgument when `position` is damaged or belongs to a different dataset.
-  Iterator iterate(const std::string& position) const;
-  ElementIterator begin() const { return ElementIterator(iterate()); }
+  // In code that function() traces, each call of the traced function starts from the beginning.
+  Iterator iterator() const;
+  // Continues at a position that Iterator::save() returned, for this dataset or one built the same
+  // way. Throws InvalidArgument if `position` is damaged or belongs to a different dataset.
+  Iterator iterator(const std::string& position) const;
+  ElementIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
-  // for (auto [image, label] : dataset.as<Tensor, int64_t>())
+  // Iterates over C++ values: for (auto [image, label] : dataset.as<Tensor, int64_t>())
   template <typename... T>
   TypedRange<T...> as() const;
-  // The value after `function`, which maps (value, element) to a new value, has seen all elements.
+  // Returns the value after `function`, which maps (value, element) to a new value, was called for
+  // all elements.
   Element reduce(Element initial, Function function) const;
 
-  // The description as bytes, for a process elsewhere. Throws FailedPrecondition naming the first
-  // stage whose function is not registered.
+  // Returns the description as bytes, for another process. Throws FailedPrecondition, naming the
+  // stage, at the first stage whose function is not registered.
   std::string serialize() const;
-  // Throws InvalidArgument for damaged bytes, NotFound for a function that this process does not
-  // know.
+  // Throws InvalidArgument if the bytes are damaged, NotFound if this process did not register a
+  // function that they name.
   static Dataset deserialize(const std::string& bytes);
-  // The stages from the source on: "Range -> Map -> Batch(4)".
+  // Returns the stages, beginning with the source: "Range -> Map -> Batch(4)".
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Dataset& dataset);
 
@@ -302,63 +448,29 @@ class Dataset {
   std::shared_ptr<const internal::Node> node_;
 };
 
-// The elements of a dataset as tuples of C++ values.
-template <typename... T>
-class TypedRange {
- public:
-  explicit TypedRange(Dataset dataset) : dataset_(std::move(dataset)) {}
-
-  class iterator {
-   public:
-    explicit iterator(ElementIterator from) : from_(std::move(from)) {}
-    std::tuple<T...> operator*() const {
-      auto pack = [](T... parts) { return std::tuple<T...>(std::move(parts)...); };
-      return internal::call_with(pack, *from_);
-    }
-    iterator& operator++() {
-      ++from_;
-      return *this;
-    }
-    friend bool operator==(const iterator& it, std::default_sentinel_t end) {
-      return it.from_ == end;
-    }
-
-   private:
-    ElementIterator from_;
-  };
-  iterator begin() const { return iterator(dataset_.begin()); }
-  std::default_sentinel_t end() const { return {}; }
-
- private:
-  Dataset dataset_;
-};
-
-template <typename... T>
-TypedRange<T...> Dataset::as() const {
-  return TypedRange<T...>(*this);
-}
-
-// One element.
+// A dataset of one element.
 Dataset from_tensors(Element element);
-// The rows of the first dimension. All tensors must have equally many (InvalidArgument).
+// The elements are the rows of the first dimension. Throws InvalidArgument if the tensors have
+// different numbers of rows.
 Dataset from_tensor_slices(Element element);
 template <std::convertible_to<Tensor>... More>
 Dataset from_tensor_slices(const Tensor& first, const Tensor& second, const More&... more) {
   return from_tensor_slices(Element::tuple(std::vector<Tensor>{first, second, Tensor(more)...}));
 }
-// int64 numbers from `start` on, below `stop` (above, for a negative step).
+// int64 numbers that begin at `start` and end before `stop`. A negative step counts down.
 Dataset range(int64_t stop);
 Dataset range(int64_t start, int64_t stop, int64_t step = 1);
-// What the elements are is not known before the first is made: element_spec() of an iterator, and
-// a traced function that takes one, make it early and hand it on later.
+// The types of the elements are unknown until the first element is made. element_spec() of an
+// iterator, and a traced function that takes one, make the first element early and deliver it
+// later.
 Dataset generator(GeneratorFunction function);
-// The same with what all elements are, of which sizes may be unknown. An element that is something
-// else is InvalidArgument.
+// The same for elements of known types. Sizes may be unknown. Iterating throws InvalidArgument if
+// an element is different.
 Dataset generator(GeneratorFunction function, ElementSpec elements);
-// Tuples of one element each; ends with the shortest.
+// Tuples of one element of each dataset. Ends with the shortest dataset.
 Dataset zip(std::vector<Dataset> datasets);
 Dataset concatenate(std::vector<Dataset> datasets);
-// Each element from one of them, chosen at random.
+// Takes each element from one of the datasets, chosen at random.
 Dataset sample_from(std::vector<Dataset> datasets, const SampleOptions& options = {});
 
 }  // namespace cohort::data
@@ -366,3 +478,5 @@ Dataset sample_from(std::vector<Dataset> datasets, const SampleOptions& options 
 namespace cohort {
 using Iterator = data::Iterator;
 }
+
+#include "cohort/internal/dataset_inl.h"  // IWYU pragma: export

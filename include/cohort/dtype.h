@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// The type of a tensor's elements. Resource is a handle to state (a variable, a queue) that lives
-// on a device; it has no elements that a program can read.
+// DType is the type of a tensor's elements. Resource is a handle to state on a device (a variable,
+// a queue); a program cannot read it.
 enum class DType : uint8_t {
   Float16,
   BFloat16,
@@ -38,26 +38,26 @@ inline constexpr DType kBool = DType::Bool;
 inline constexpr DType kString = DType::String;
 inline constexpr DType kResource = DType::Resource;
 
-// "float32" and so on.
+// Returns "float32" and so on.
 std::string to_string(DType dtype);
 std::ostream& operator<<(std::ostream& out, DType dtype);
-// The dtype that to_string names; throws InvalidArgument with the list of names otherwise.
+// Returns the dtype of a name. Throws InvalidArgument, listing all names, if the name is unknown.
 DType parse_dtype(std::string_view name);
 
 bool is_floating(DType dtype);  // Float16 to Float64
 bool is_integer(DType dtype);   // Int8 to UInt8; Bool is not an integer
-bool is_numeric(DType dtype);   // floating, integer or Bool: what kernels compute with
-// Bytes of one element in memory; 0 for String and Resource, which have no fixed size.
+bool is_numeric(DType dtype);   // floating, integer or Bool: the dtypes for arithmetic
+// Returns the bytes of one element in memory; 0 for String and Resource, which have no fixed size.
 int64_t size_of(DType dtype);
 
-// The dtype in which `a` and `b` meet in an element-wise operation: the narrowest that holds the
-// values of both. Order: bool, integers by width, floats by width; any integer with a float gives
-// the float; uint8 with int8 gives int16; float16 with bfloat16 gives float32. A dtype meets
-// itself. String and Resource meet only themselves; anything else throws InvalidArgument.
+// Returns the dtype of an element-wise operation on `a` and `b`: the narrowest dtype that holds the
+// values of both. The order is bool, integers by width, floats by width. An integer with a float
+// gives the float, uint8 with int8 gives int16, and float16 with bfloat16 gives float32. Equal
+// dtypes give themselves. Throws InvalidArgument for String or Resource with another dtype.
 DType promote(DType a, DType b);
 
-// Storage for the two 16-bit floats. They convert from and to float (round to nearest even) and do
-// no arithmetic of their own: compute in float, or on tensors.
+// float16 and bfloat16 store the two 16-bit floats. They convert from and to float (round to
+// nearest even) and have no arithmetic: compute in float, or on tensors.
 struct float16 {
   float16() = default;
   explicit float16(float value);
@@ -91,7 +91,7 @@ template <> struct DTypeOf<std::string> { static constexpr DType value = kString
 // clang-format on
 }  // namespace internal
 
-// C++ types that are elements of tensors, and the dtype of each.
+// TensorElement is a C++ type of tensor elements; dtype_of gives its dtype.
 template <typename T>
 concept TensorElement = requires {
   internal::DTypeOf<T>::value;

@@ -1,38 +1,32 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <iosfwd>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
-#include <vector>
 
+#include "cohort/internal/access.h"
 #include "cohort/tensor.h"
 
 namespace cohort::data {
 
-class Dataset;  // cohort/data.h
+class Dataset;  // cohort/dataset.h
 
 class Element;
 namespace internal {
 struct Structure;
 struct ElementAccess;
-// What replica `index` gets of an element: its own of one that was dealt out, else the whole.
-// Throws InvalidArgument.
+// Returns the part of replica `index` if the element was dealt out to replicas, and the whole
+// element otherwise. Throws InvalidArgument if it was dealt out to fewer replicas.
 Element element_of_replica(const Element& element, size_t index);
 }  // namespace internal
 
-// One element of a dataset: a tensor, a tuple of elements, or a map from names to elements.
+// Element is one element of a dataset: a tensor, a tuple of elements, or a map from names to
+// elements. It is cheap to copy. An element that is one tensor converts to the tensor. Structured
+// bindings take an element apart. Without unpack() or as() they expect two tensors:
 //
-// A cheap value. An element that is one tensor converts to it. Structured bindings, whose number of
-// names C++ wants to know beforehand:
-//   for (auto [image, label] : dataset)                                // two tensors
-//   for (const Element& e : dataset) auto [a, b, c] = e.unpack<3>();  // any number of tensors
-//   for (auto [x, n, text] : dataset.as<Tensor, int64_t, std::string>())
-// A part that window() made is a dataset in memory and converts to one.
+//   for (auto [image, label] : dataset) model(image);
+//   for (const data::Element& e : dataset) auto [a, b, c] = e.unpack<3>();
+//   for (auto [v, n, text] : dataset.as<Tensor, int64_t, std::string>()) model(v);
+//
+// A part that window() made is a dataset in memory and converts to a Dataset.
 class Element {
  public:
   Element();  // the empty tuple
@@ -42,52 +36,52 @@ class Element {
 
   static Element tuple(std::vector<Element> parts);
   static Element tuple(std::vector<Tensor> parts);
-  // The parts are kept in the order of their names. Throws InvalidArgument when two names are
-  // equal.
+  // The parts are kept in the order of their names. Throws InvalidArgument if two names are equal.
   static Element map(std::vector<std::pair<std::string, Element>> parts);
 
   bool is_tensor() const;
   bool is_tuple() const;
   bool is_map() const;
   bool is_dataset() const;
-  // Number of parts; 1 for a tensor.
+  // The number of parts; 1 for a tensor.
   size_t size() const;
-  // Part of a tuple or map. Throws InvalidArgument, or NotFound with the names there are.
+  // Returns a part of a tuple or map. Throws InvalidArgument if the element has no such parts, or
+  // NotFound, listing the names, if no part has the name.
   Element operator[](size_t index) const;
   Element operator[](std::string_view name) const;
   std::vector<std::string> names() const;  // of a map
 
-  // The tensor that this element is. Throws InvalidArgument for tuples and maps.
+  // Returns the tensor of an element that is one. Throws InvalidArgument for other kinds.
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }
-  // The dataset that this element is. Throws InvalidArgument for other kinds.
+  // Returns the dataset of an element that is one. Throws InvalidArgument for other kinds.
   Dataset dataset() const;
   operator Dataset() const;
   template <TensorElement T>
   T to() const {
     return tensor().to<T>();
   }
-  // All tensors from left to right, however they nest.
+  // Returns all tensors from left to right, however deeply they nest.
   std::vector<Tensor> tensors() const { return tensors_; }
 
-  // The tensors of an element that has N of them, from left to right. Throws InvalidArgument
-  // otherwise.
+  // Returns the N tensors of the element, from left to right. Throws InvalidArgument if the element
+  // does not have N tensors.
   template <size_t N>
   std::array<Tensor, N> unpack() const {
     check_tensors(N);
     std::array<Tensor, N> parts;
-    std::copy_n(tensors_.begin(), N, parts.begin());
+    for (size_t i = 0; i < N; ++i) parts[i] = tensors_[i];
     return parts;
   }
-  // Tensor `I` of two, for structured bindings. Throws InvalidArgument unless there are two.
+  // Returns tensor `I` of an element of two, for structured bindings. Throws InvalidArgument unless
+  // the element has two tensors.
   template <size_t I>
   Tensor get() const {
     check_tensors(2);
     return tensors_[I];
   }
 
-  // A tensor prints as itself, a tuple as "(a, b)", a map as "{'name': a}", a
-  // dataset as "[a, b]".
+  // A tensor prints as itself, a tuple as "(a, b)", a map as "{'name': a}", a dataset as "[a, b]".
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Element& element);
 
@@ -100,36 +94,30 @@ class Element {
   std::vector<Tensor> tensors_;
 };
 
-// The dtype and the shape of a tensor that is yet to come; sizes may be unknown.
-struct TensorSpec {
-  DType dtype = kFloat32;
-  Shape shape = Shape::unknown();
-
-  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
-};
-
-// What is known about all elements of a dataset.
+// ElementSpec describes all elements of a dataset: their structure, dtypes and shapes.
 class ElementSpec {
  public:
-  // Of an element that exists: all sizes are known.
+  // Describes one element, so that all sizes are known.
   explicit ElementSpec(const Element& element);
   explicit ElementSpec(TensorSpec spec);
-  // One per tensor, from left to right. Throws InvalidArgument unless their number fits `like`.
+  // Takes the structure of `like` and one spec per tensor, from left to right. Throws
+  // InvalidArgument unless `like` has as many tensors.
   ElementSpec(const ElementSpec& like, std::vector<TensorSpec> tensors);
-  ElementSpec(std::shared_ptr<const internal::Structure> structure,
-              std::vector<TensorSpec> tensors);
-  // Of tuples and maps of tensors, as Element::tuple() and Element::map() make them.
+  // Describe tuples and maps of tensors as Element::tuple() and Element::map() make them.
   static ElementSpec tuple(std::vector<TensorSpec> tensors);
   static ElementSpec map(std::vector<std::pair<std::string, TensorSpec>> tensors);
 
-  std::vector<TensorSpec> tensors() const { return tensors_; }
-  const std::shared_ptr<const internal::Structure>& structure() const { return structure_; }
-  // "(float32 (None, 28, 28), uint8 (None,))".
+  std::vector<TensorSpec> tensors() const;
+  // Returns "(float32 (None, 28, 28), uint8 (None,))".
   std::string to_string() const;
   friend bool operator==(const ElementSpec& a, const ElementSpec& b);
   friend std::ostream& operator<<(std::ostream& out, const ElementSpec& spec);
 
  private:
+  friend struct cohort::internal::Access;
+  ElementSpec(std::shared_ptr<const internal::Structure> structure,
+              std::vector<TensorSpec> tensors);
+
   std::shared_ptr<const internal::Structure> structure_;
   std::vector<TensorSpec> tensors_;
 };

@@ -10,10 +10,21 @@
 
 namespace cohort {
 
-// Why something failed. The numbers are gRPC's, so a code means the same thing in this process and
-// in the one that receives it. What to do follows from the code alone: Unavailable - retry the
-// call; Aborted - redo the step from the last checkpoint; FailedPrecondition, InvalidArgument -
-// stop and mend the cause.
+// Site is the source line of the user's program that called an operation. Functions that make graph
+// nodes take a Site as their last parameter, by default here(), so that errors can name the line.
+struct Site {
+  const char* file = "";
+  int line = 0;
+
+  static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+// Code is the reason of a failure. The numbers are those of gRPC, so a code means the same in the
+// process that fails and in the process that receives the failure. The code alone tells what to do.
+// Unavailable: retry the call. Aborted: redo the step from the last checkpoint. FailedPrecondition,
+// InvalidArgument: stop and fix the cause.
 enum class Code : uint8_t {
   Ok = 0,
   Cancelled = 1,
@@ -26,7 +37,7 @@ enum class Code : uint8_t {
   ResourceExhausted = 8,
   FailedPrecondition = 9,
   Aborted = 10,
-  OutOfRange = 11,  // the end of the data, of an iterator or a closed queue; nothing else
+  OutOfRange = 11,  // only the end of the data, of an iterator or of a closed queue
   Unimplemented = 12,
   Internal = 13,
   Unavailable = 14,
@@ -34,30 +45,35 @@ enum class Code : uint8_t {
   Unauthenticated = 16,
 };
 
-// "INVALID_ARGUMENT" and so on; "CODE_42" for a number that has no name.
+// Returns "INVALID_ARGUMENT" and so on; "CODE_42" for a number without a name.
 std::string to_string(Code code);
 std::ostream& operator<<(std::ostream& out, Code code);
 
-// An outcome as a value: what crosses threads and tasks. The default is success.
+// Status is an outcome as a value, which can cross threads and tasks. The default is success.
 struct [[nodiscard]] Status {
   Code code = Code::Ok;
   std::string message = {};  // "[Matmul] inner sizes differ: (2, 3) and (2, 3)"
-  std::string origin = {};   // the task that failed first, "/job:worker/task:1"; empty = this one
-  bool derived = false;      // a consequence of another failure; reported only when nothing else is
+  std::string origin = {};   // the task that failed first, "/job:worker/task:1"; empty: this task
+  bool derived = false;      // follows from another failure; reported only if no other failure is
   std::shared_ptr<const Status> cause =
-      {};  // what this failure comes from; null when it is the root
+      {};  // the failure that led to this failure; null if this failure is the root
 
   bool ok() const { return code == Code::Ok; }
-  // The deepest cause; *this when there is none.
+  // Returns the deepest cause, or *this if it has no cause.
   const Status& root() const;
-  // One line: code, message, origin, then each cause after "; caused by ".
+  // Returns one line: code, message, origin, then each cause after "; caused by ".
   std::string to_string() const;
 };
 
 std::ostream& operator<<(std::ostream& out, const Status& status);
 
-// The same outcome as an exception: the one type that the library throws. what() is the status's
-// to_string().
+// Error is a Status as an exception, the only type that the library throws. what() is its text.
+//
+//   try {
+//     model(x);
+//   } catch (const Error& error) {
+//     if (error.code() != Code::Unavailable) throw;
+//   }
 class Error : public std::runtime_error {
  public:
   explicit Error(Status status);
@@ -76,12 +92,12 @@ class Error : public std::runtime_error {
 void throw_if_error(const Status& status);
 
 namespace internal {
-// The exception being handled, as a value. Call only inside a catch block.
+// Returns the exception that is being handled as a Status. Call it only inside a catch block.
 Status status_of_current_exception() noexcept;
 }  // namespace internal
 
 // Runs `body` and returns what it threw, or OK. A std::exception that is not an Error becomes
-// Unknown (std::bad_alloc: ResourceExhausted) with its text.
+// Unknown, with its text; std::bad_alloc becomes ResourceExhausted.
 template <std::invocable Body>
 Status capture_status(Body&& body) noexcept {
   try {

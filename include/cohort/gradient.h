@@ -1,12 +1,8 @@
 #pragma once
 
-#include <functional>
-#include <initializer_list>
-#include <memory>
 #include <optional>
-#include <span>
-#include <vector>
 
+#include "cohort/internal/owned.h"
 #include "cohort/tensor.h"
 
 namespace cohort {
@@ -17,19 +13,19 @@ namespace internal {
 class Tape;
 }
 
-// Some rows of a tensor, the rest being zero: the gradient of a look-up in a large table, which
-// names the rows that were read instead of spelling out the table. A row may come several times;
-// its values then add up.
+// IndexedSlices holds some rows of a tensor whose other rows are zero. The gradient of a look-up in
+// a large table has this form: it names the rows that were read and leaves the others out. If a row
+// occurs several times, its values add up.
 struct IndexedSlices {
   Tensor values;      // shape (n, ...)
   Tensor indices;     // shape (n,), int64
   Shape dense_shape;  // of the whole tensor
 
-  Tensor to_dense() const;
+  Tensor to_dense(Site site = Site::here()) const;
 };
 
-// What a gradient is: nothing (the source has no influence on the target), a tensor, or rows of
-// one. Converts to a Tensor; rows are then written out.
+// Gradient is the derivative of a target with respect to a source: a tensor, some rows of a tensor,
+// or nothing if the source does not influence the target. It converts to a Tensor with all rows.
 class Gradient {
  public:
   Gradient() = default;
@@ -41,8 +37,8 @@ class Gradient {
   // Throws FailedPrecondition unless is_sparse().
   const IndexedSlices& slices() const;
   // Throws FailedPrecondition unless defined().
-  Tensor dense() const;
-  operator Tensor() const { return dense(); }
+  Tensor dense(Site site = Site::here()) const;
+  operator Tensor() const { return dense({}); }
 
  private:
   Tensor dense_;
@@ -51,25 +47,32 @@ class Gradient {
 using Gradients = std::vector<Gradient>;
 std::ostream& operator<<(std::ostream& out, const Gradient& gradient);
 
-// What tape.gradient gives for a source that the target does not depend on.
+// What tape.gradient() returns for a source without influence: an undefined gradient, or zeros.
 enum class Unconnected { None, Zero };
 
+// GradientOptions sets where derivatives begin and what unconnected sources get.
 struct GradientOptions {
-  // d(result)/d(target), one per target; ones when empty.
+  // d(result)/d(target) for each target. Empty means ones.
   std::vector<Tensor> output_gradients = {};
   Unconnected unconnected = Unconnected::None;
 };
 
+// TapeOptions sets what a GradientTape watches and how often it can be used.
 struct TapeOptions {
-  bool persistent = false;      // allows several gradient() calls; keeps everything until the end
-  bool watch_variables = true;  // trainable variables are watched when read
+  bool persistent = false;      // several gradient() calls; keeps everything while it exists
+  bool watch_variables = true;  // watch trainable variables when they are read
 };
 
-// Records what this thread computes from watched values while it lives, and gives derivatives.
+// GradientTape records what this thread computes from watched values, and returns derivatives.
 //
-// Belongs to the thread that made it; other threads' operations are not recorded. Tapes nest: the
-// outer one also records the inner one's gradient computation, which gives second derivatives.
-// gradient() ends the recording of a tape that is not persistent and frees what it held.
+//   GradientTape tape;
+//   Tensor error = nn::mean_squared_error(model(x), y);
+//   Gradients gradients = tape.gradient(error, model.trainable_variables());
+//   optimizer.apply_gradients(gradients, model.trainable_variables());
+//
+// A tape belongs to the thread that made it; operations of other threads are not recorded. Tapes
+// nest: the outer tape also records how the inner tape computes gradients, which gives second
+// derivatives. Unless the tape is persistent, gradient() ends the recording and frees what it held.
 class GradientTape {
  public:
   explicit GradientTape(TapeOptions options = {});
@@ -77,34 +80,34 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  // From here on, what is computed from `tensor` is recorded. Floating dtypes only
-  // (InvalidArgument).
+  // Records from now on what is computed from a floating value. Throws InvalidArgument for others.
   void watch(const Tensor& tensor);
-  void watch(const Variable& variable);
+  void watch(const Variable& variable, Site site = Site::here());
 
-  // d(target)/d(source), summed over the elements of the target. A source that was never watched
-  // counts as unconnected. Throws FailedPrecondition on a second call unless persistent, and
-  // Unimplemented, naming the op, when the way leads through an op without gradient.
-  Gradient gradient(const Tensor& target, const Tensor& source,
-                    const GradientOptions& options = {});
+  // Returns d(target)/d(source), summed over the elements of the target. A source that was not
+  // watched counts as unconnected. Throws FailedPrecondition if the tape is not persistent and this
+  // is the second call. Throws Unimplemented, naming the op, if an op without a gradient connects
+  // the source with the target.
+  Gradient gradient(const Tensor& target, const Tensor& source, const GradientOptions& options = {},
+                    Site site = Site::here());
   Gradient gradient(const Tensor& target, const Variable& source,
-                    const GradientOptions& options = {});
+                    const GradientOptions& options = {}, Site site = Site::here());
   Gradients gradient(const Tensor& target, const std::vector<Tensor>& sources,
-                     const GradientOptions& options = {});
+                     const GradientOptions& options = {}, Site site = Site::here());
   Gradients gradient(const Tensor& target, const std::vector<Variable>& sources,
-                     const GradientOptions& options = {});
+                     const GradientOptions& options = {}, Site site = Site::here());
   // The same for lists in braces: tape.gradient(loss, {w, b}).
   Gradients gradient(const Tensor& target, std::initializer_list<Tensor> sources,
-                     const GradientOptions& options = {});
+                     const GradientOptions& options = {}, Site site = Site::here());
   Gradients gradient(const Tensor& target, std::initializer_list<Variable> sources,
-                     const GradientOptions& options = {});
-  // The sum over several targets.
+                     const GradientOptions& options = {}, Site site = Site::here());
+  // The same for the sum of several targets.
   Gradients gradient(const std::vector<Tensor>& targets, const std::vector<Tensor>& sources,
-                     const GradientOptions& options = {});
+                     const GradientOptions& options = {}, Site site = Site::here());
   Gradients gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
-                     const GradientOptions& options = {});
+                     const GradientOptions& options = {}, Site site = Site::here());
 
-  // While the returned object lives, this tape records nothing.
+  // The tape records nothing while a Pause exists. stop_recording() makes one.
   class [[nodiscard]] Pause {
    public:
     explicit Pause(internal::Tape& tape);
@@ -117,23 +120,24 @@ class GradientTape {
   };
   Pause stop_recording();
 
-  // Forgets what was recorded and watched, and records anew.
+  // Forgets what was recorded and watched, and starts to record again.
   void reset();
 
  private:
-  std::unique_ptr<internal::Tape> tape_;
+  internal::Owned<internal::Tape> tape_;
 };
 
-// What custom_gradient's function returns: its outputs, and how to turn d/d(outputs) into one
-// gradient per input.
+// WithGradient is what the function of custom_gradient() returns: its outputs, and a function that
+// turns d(result)/d(outputs) into one gradient per input.
 struct WithGradient {
   std::vector<Tensor> outputs;
   std::function<Gradients(std::span<const Tensor> output_gradients)> gradient;
 };
 
-// Runs `body(inputs)` unrecorded and gives its outputs the gradient that it returns with them.
+// Runs `body(inputs)` unrecorded and returns its outputs. The function that `body` returns with the
+// outputs computes their gradient.
 std::vector<Tensor> custom_gradient(
     const std::function<WithGradient(std::span<const Tensor> inputs)>& body,
-    const std::vector<Tensor>& inputs);
+    const std::vector<Tensor>& inputs, Site site = Site::here());
 
 }  // namespace cohort

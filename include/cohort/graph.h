@@ -1,17 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <initializer_list>
-#include <iosfwd>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "cohort/gradient.h"
-#include "cohort/site.h"
-#include "cohort/tensor.h"
 
 namespace cohort {
 
@@ -20,29 +9,35 @@ class GraphImpl;
 struct GraphAccess;
 }  // namespace internal
 
-// A node as its reader sees it.
+// NodeInfo describes one node of a graph. Graph::nodes() returns it.
 struct NodeInfo {
   std::string name;                   // "layer/MatMul"
   std::string op;                     // "MatMul"
-  std::string device;                 // as asked for; empty = anywhere
+  std::string device;                 // as requested; empty: any
   std::vector<std::string> inputs;    // "x", "split:1"
-  std::vector<std::string> controls;  // names of nodes that run before
+  std::vector<std::string> controls;  // names of the nodes that run before this node
   std::vector<DType> dtypes;          // of the outputs
   std::vector<Shape> shapes;
-  Site site;  // where in the program it was made
+  Site site;  // the line of the program that created the node
 };
 
-// A computation that was written down instead of run: nodes that name an op, its inputs and where
-// it is to run. Op functions add nodes to it while a scope of as_default() is open in the thread,
-// and whenever one of their inputs is a symbol of it; a Session runs it, any number of times.
+// Graph holds a computation that a Session runs, any number of times. Each node has an op, inputs
+// and a device. While a scope of as_default() is open, the op functions that its thread calls add
+// nodes instead of computing. So does an op function whose input is a tensor of a graph.
 //
-// A handle: copies are the same graph. Nodes are only ever added. Thread-safe, but what one thread
+//   Graph graph;
+//   auto building = graph.as_default();
+//   Tensor a = placeholder(kFloat32, {2, 2}, "a");
+//   Tensor b = matmul(a, a);
+//
+// Nodes are never removed. Copies share one graph. Thread-safe, but the order of nodes that two
+// threads add at the same time is not defined.
 // adds while another builds comes in no particular order.
 class Graph {
  public:
   Graph();
 
-  // While it lives, this thread's op functions add to the graph.
+  // While a Scope exists, the op functions that its thread calls add nodes to the graph.
   class [[nodiscard]] Scope {
    public:
     explicit Scope(std::shared_ptr<internal::GraphImpl> graph);
@@ -56,21 +51,21 @@ class Graph {
   };
   Scope as_default();
 
-  // "name" or "name:1". Throws NotFound.
+  // Returns a tensor by its name, "name" or "name:1". Throws NotFound.
   Tensor tensor(std::string_view name) const;
   std::vector<NodeInfo> nodes() const;
   size_t size() const;
 
-  // From here on adding a node throws FailedPrecondition.
+  // Ends the building: adding a node then throws FailedPrecondition.
   void finalize();
 
-  // Portable bytes, and a graph from them. Reading trusts nothing: names, ops, attributes, inputs,
-  // shapes, cycles and sizes are checked, and what is wrong is InvalidArgument naming the node;
-  // bytes of a newer format are Unimplemented.
+  // Convert a graph to portable bytes and back. deserialize() checks names, ops, attributes,
+  // inputs, shapes, cycles and sizes. It throws InvalidArgument, naming the wrong node, and
+  // Unimplemented if a newer version of Cohort wrote the bytes.
   std::string serialize() const;
   static Graph deserialize(std::string_view bytes);
 
-  // A picture for Graphviz.
+  // Returns the graph in the dot language of Graphviz.
   std::string to_dot() const;
 
   friend bool operator==(const Graph& a, const Graph& b) { return a.impl_ == b.impl_; }
@@ -82,26 +77,33 @@ class Graph {
   std::shared_ptr<internal::GraphImpl> impl_;
 };
 
-// Whether this thread is building a graph, and which. get_default_graph throws FailedPrecondition
-// when it builds none.
+// Return whether this thread builds a graph, and which. get_default_graph() throws
+// FailedPrecondition if the thread builds none.
 bool building_graph();
 Graph get_default_graph();
 
-// A value that every run must feed. Unknown sizes are -1.
+// Adds a tensor that a run must feed if it needs it. An unknown size in `shape` is -1.
 Tensor placeholder(DType dtype, const Shape& shape = Shape::unknown(),
                    std::string_view name = "Placeholder", Site site = Site::here());
-// One that has `value` unless it is fed.
+inline Tensor placeholder(const TensorSpec& spec, std::string_view name = "Placeholder",
+                          Site site = Site::here()) {
+  return placeholder(spec.dtype, spec.shape, name, site);
+}
+// Adds a tensor that is `value` unless a run feeds it.
 Tensor placeholder_with_default(const Tensor& value, const Shape& shape,
                                 std::string_view name = "PlaceholderWithDefault",
                                 Site site = Site::here());
-// A tensor as a node; op functions do this by themselves for concrete inputs.
+// Adds `value` as a node, or returns `value` if this thread builds no graph. Op functions call this
+// function for inputs that have a value.
 Tensor constant(const Tensor& value, std::string_view name = "Const", Site site = Site::here());
 
-// Guards. While one lives, nodes that this thread adds are affected. They end in reverse order, as
-// do those of Graph::as_default and device(): close() throws FailedPrecondition when one that was
-// opened later is still open, and leaves the guard open; the destructor logs that and ends it.
+// Guards change how this thread adds nodes, while they exist. So do the scopes of
+// Graph::as_default() and device(). They must end in reverse order: close() throws
+// FailedPrecondition, and leaves the guard open, if a guard that was opened later is still open.
+// The destructor logs that error and ends the guard.
 
-// Names begin with "name/". A name that is taken gets "_1"; "" goes back to no prefix.
+// NameScope puts "name/" before the names of nodes. A name that is taken gets a number: "name_1".
+// An empty name removes all prefixes.
 class [[nodiscard]] NameScope {
  public:
   explicit NameScope(std::string_view name);
@@ -115,7 +117,7 @@ class [[nodiscard]] NameScope {
 };
 inline NameScope name_scope(std::string_view name) { return NameScope(name); }
 
-// Nodes run only after these have run.
+// ControlDependencies makes new nodes run only after the given nodes.
 class [[nodiscard]] ControlDependencies {
  public:
   explicit ControlDependencies(const std::vector<Tensor>& before);
@@ -131,7 +133,7 @@ inline ControlDependencies control_dependencies(const std::vector<Tensor>& befor
   return ControlDependencies(before);
 }
 
-// Nodes go wherever `tensor` goes; device scopes do not apply to them.
+// Colocation places new nodes on the device of `tensor`. Device scopes do not apply to them.
 class [[nodiscard]] Colocation {
  public:
   explicit Colocation(const Tensor& tensor);
@@ -145,10 +147,37 @@ class [[nodiscard]] Colocation {
 };
 inline Colocation colocate_with(const Tensor& tensor) { return Colocation(tensor); }
 
-// d(ys)/d(xs), as new nodes of the graph: one per x, undefined where no y depends on it.
+// Container puts state that this thread adds to a graph (variables, queues, accumulators) into a
+// named container while the guard exists. Equal names in two containers mean two different states,
+// and reset() clears one container at a time. "" is the default container, which has the name of
+// the task's job. Throws InvalidArgument if the text is not a valid name.
+//
+//   const Graph::Scope building = graph.as_default();
+//   const Container mine = container("experiment_1");
+//   Variable weights(zeros({2, 3}), {.name = "weights"});
+class [[nodiscard]] Container {
+ public:
+  explicit Container(std::string_view name);
+  ~Container();
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+  void close();
+
+ private:
+  uint64_t ticket_;
+};
+inline Container container(std::string_view name) { return Container(name); }
+
+// Adds nodes that compute d(ys)/d(xs). Returns one gradient for each x, which is undefined if no y
+// depends on it.
 Gradients gradients(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
-                    const GradientOptions& options = {});
+                    const GradientOptions& options = {}, Site site = Site::here());
 Gradients gradients(const std::vector<Tensor>& ys, const std::vector<Variable>& xs,
-                    const GradientOptions& options = {});
+                    const GradientOptions& options = {}, Site site = Site::here());
+// The same for lists in braces: gradients({loss}, {w, b}).
+Gradients gradients(const std::vector<Tensor>& ys, std::initializer_list<Tensor> xs,
+                    const GradientOptions& options = {}, Site site = Site::here());
+Gradients gradients(const std::vector<Tensor>& ys, std::initializer_list<Variable> xs,
+                    const GradientOptions& options = {}, Site site = Site::here());
 
 }  // namespace cohort

@@ -1,39 +1,39 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "cohort/checkpoint.h"
 #include "cohort/graph_variable.h"
-#include "cohort/session.h"
+#include "cohort/internal/durations.h"
+#include "cohort/internal/owned.h"
 #include "cohort/summary.h"
 #include "cohort/threads.h"
 
-// What happens around each run of a MonitoredSession: hooks, and those that most programs use.
+// Hooks act before and after each run of a MonitoredSession. This header has the interface and the
+// hooks that most programs use. A hook that counts steps needs a global_step() in the graph:
+// without it, begin() throws FailedPrecondition.
 
 namespace cohort {
 
-// What a hook wants of a run besides what the caller wants.
+namespace internal {
+class EveryTimer;
+}
+
+// SessionRunArgs is what a hook adds to a run.
 struct SessionRunArgs {
   std::vector<Tensor> fetches = {};
   Feeds feeds = {};
-  RunOptions options = {};  // merged with others': the longest timeout, a trace when anybody asks
+  RunOptions options = {};  // merged: the longest timeout, a trace if requested
 };
 
-// What a hook gets of it.
+// SessionRunValues is what a hook receives after the run.
 struct SessionRunValues {
-  std::vector<Tensor> results;  // one for each fetch it asked for
-  RunOptions options;           // those of the run
-  RunMetadata metadata;         // filled when the run was traced
+  std::vector<Tensor> results;  // one for each fetch of this hook
+  RunOptions options;           // as merged for this run
+  RunMetadata metadata;         // filled if the run was traced
 };
 
-// The run that a hook is asked about.
+// SessionRunContext describes the current run: what the caller fetches and feeds, and the session.
 class SessionRunContext {
  public:
   SessionRunContext(const std::vector<Tensor>& fetches, const Feeds& feeds, Session& session)
@@ -42,7 +42,7 @@ class SessionRunContext {
   const std::vector<Tensor>& original_fetches() const { return fetches_; }
   const Feeds& original_feeds() const { return feeds_; }
   Session& session() const { return session_; }
-  // The training loop ends after this run.
+  // Ends the training loop after this run.
   void request_stop() { stop_requested_ = true; }
   bool stop_requested() const { return stop_requested_; }
 
@@ -53,48 +53,63 @@ class SessionRunContext {
   bool stop_requested_ = false;
 };
 
-// Something that happens around the runs of a MonitoredSession. Hooks are called in the order in
-// which they were given, in the thread that runs.
+// SessionRunHook acts before and after each run of a MonitoredSession. Derive from it to write one:
+//
+//   class StopWhenGood : public SessionRunHook {
+//     void begin() override { loss_ = get_default_graph().tensor("loss"); }
+//     SessionRunArgs before_run(SessionRunContext&) override { return {.fetches = {loss_}}; }
+//     void after_run(SessionRunContext& context, const SessionRunValues& values) override {
+//       if (values.results[0].to<float>() < 0.1f) context.request_stop();
+//     }
+//     Tensor loss_;
+//   };
+//
+// The session calls the hooks in the order of the list, on the thread that calls run().
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
-  // Once, before the graph is finalised: the last chance to add variables.
+  // Called once, before the graph is finalised. The hook may add variables.
   virtual void begin() {}
-  // Once, when every hook has begun, so that the graph has all its variables; it may still grow.
+  // Called once, after begin() of every hook. The graph has all its variables, but may still grow.
   virtual void prepare_graph() {}
-  // After each creation of a session, also after a recovery.
+  // Called after each creation of a session, including each recovery.
   virtual void after_create_session(Session& /*session*/, Coordinator& /*coordinator*/) {}
   virtual SessionRunArgs before_run(SessionRunContext& /*context*/) { return {}; }
-  // Not called when the run throws.
+  // Not called if the run throws.
   virtual void after_run(SessionRunContext& /*context*/, const SessionRunValues& /*values*/) {}
-  // Once, when the loop ends without an error.
+  // Called once, if the loop ends without an error.
   virtual void end(Session& /*session*/) {}
 };
 using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
 
-// How a session's variables get into files and back. Thread-safe.
+// SessionSaver writes the variables of a session to files and reads them back. Thread-safe.
 class SessionSaver {
  public:
   virtual ~SessionSaver() = default;
-  // Writes them as "prefix-step" and returns what latest() will find.
+  // Writes "prefix-step" and returns its path, which latest() then finds.
   virtual std::string save(Session& session, const std::string& prefix, int64_t step) = 0;
   virtual void restore(Session& session, const std::string& path) = 0;
-  // The last good one in the directory.
+  // Returns the path of the last good checkpoint in the directory.
   virtual std::optional<std::string> latest(const std::string& directory) = 0;
-  // While the graph may still grow and before the first of the others. Again is harmless.
+  // Called before the other functions, while the graph may still grow; perhaps more than once.
   virtual void prepare_graph() {}
 };
-// Checkpoints of all variables that the graph has when its session is made, see Saver.
-std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options = {});
+// Returns a SessionSaver that saves all variables that the graph has at prepare_graph(), see Saver.
+std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options = {},
+                                                 Site site = Site::here());
 
-// ---- Stopping
+// ---- Hooks that stop
 
+// StopAtStepOptions sets the last step. Exactly one of the fields must be set (InvalidArgument).
 struct StopAtStepOptions {
-  // Exactly one of the two (InvalidArgument).
-  std::optional<int64_t> num_steps = std::nullopt;  // from the global step at session creation
+  std::optional<int64_t> num_steps = std::nullopt;  // after the global step at the first session
   std::optional<int64_t> last_step = std::nullopt;
 };
-// Ends the loop when the global step has got there.
+// StopAtStepHook ends the loop when the global step reaches the last step.
+//
+//   MonitoredTrainingSession session(
+//       {.hooks = {std::make_shared<StopAtStepHook>(StopAtStepOptions{.last_step = 1000}),
+//                  std::make_shared<NanTensorHook>(loss)}});
 class StopAtStepHook : public SessionRunHook {
  public:
   explicit StopAtStepHook(const StopAtStepOptions& options);
@@ -109,11 +124,12 @@ class StopAtStepHook : public SessionRunHook {
   Tensor global_step_;
 };
 
+// OnNan sets what NanTensorHook does when the loss is NaN.
 enum class OnNan {
-  Throw,  // InvalidArgument
-  Stop,   // ends the loop, with a warning
+  Throw,  // throws InvalidArgument
+  Stop,   // logs a warning and ends the loop
 };
-// Looks at a loss after each run.
+// NanTensorHook checks after each run whether a loss is NaN.
 class NanTensorHook : public SessionRunHook {
  public:
   explicit NanTensorHook(Tensor loss, OnNan action = OnNan::Throw);
@@ -125,54 +141,29 @@ class NanTensorHook : public SessionRunHook {
   const OnNan action_;
 };
 
-// ---- Every so often
+// ---- Hooks that act at intervals
 
-// How often: exactly one of the two (InvalidArgument).
+// Every is an interval between actions. Exactly one of the fields must be set; steps must be
+// positive, and the time not negative (InvalidArgument).
 struct Every {
   std::optional<int64_t> steps = std::nullopt;
-  std::optional<double> secs = std::nullopt;
+  std::optional<std::chrono::milliseconds> time = std::nullopt;
 };
 
-namespace internal {
-
-// Whether it is time again. The first time it always is.
-class EveryTimer {
- public:
-  using Now = std::function<std::chrono::steady_clock::time_point()>;
-  EveryTimer(
-      std::string_view hook, const Every& every,
-      Now now = [] { return std::chrono::steady_clock::now(); });
-
-  bool due(int64_t step) const;
-  // It happened at this step. Gives what passed since the last time.
-  struct Elapsed {
-    double secs = 0;
-    int64_t steps = 0;
-  };
-  std::optional<Elapsed> happened(int64_t step);
-  std::optional<int64_t> last_step() const { return last_step_; }
-
- private:
-  Every every_;
-  Now now_;
-  std::optional<int64_t> last_step_;
-  std::chrono::steady_clock::time_point last_time_;
-};
-
-}  // namespace internal
-
+// CheckpointSaverOptions sets where and how often a CheckpointSaverHook saves.
 struct CheckpointSaverOptions {
   std::string checkpoint_dir = {};
-  Every every = {.secs = 600};
+  Every every = {.time = std::chrono::minutes(10)};
   std::shared_ptr<SessionSaver> saver = nullptr;  // nullptr: make_session_saver()
   std::string basename = "model.ckpt";
 };
-// Saves after the creation of the session, then whenever that many steps or seconds have passed
-// since the last time, and at the end unless that step is saved.
+// CheckpointSaverHook saves the variables after the creation of the session, then at each interval,
+// and at the end unless the last step is already saved.
 class CheckpointSaverHook : public SessionRunHook {
  public:
-  // InvalidArgument without a checkpoint_dir.
+  // Throws InvalidArgument if checkpoint_dir is empty.
   explicit CheckpointSaverHook(const CheckpointSaverOptions& options);
+  ~CheckpointSaverHook() override;
   void begin() override;
   void prepare_graph() override;
   void after_create_session(Session& session, Coordinator& coordinator) override;
@@ -184,37 +175,42 @@ class CheckpointSaverHook : public SessionRunHook {
   void save(Session& session, int64_t step);
 
   const CheckpointSaverOptions options_;
-  internal::EveryTimer timer_;
+  internal::Owned<internal::EveryTimer> timer_;
   Tensor global_step_;
 };
 
+// StepCounterOptions sets how often a StepCounterHook reports.
 struct StepCounterOptions {
   Every every = {.steps = 100};
-  std::shared_ptr<ScalarSink> summary_writer = nullptr;  // gets "global_step/sec"
+  std::shared_ptr<ScalarSink> summary_writer = nullptr;  // receives "global_step/sec"
 };
-// Logs (info), and writes, how many steps are made per second.
+// StepCounterHook logs the number of steps per second, at level info, and writes it as a summary.
 class StepCounterHook : public SessionRunHook {
  public:
   explicit StepCounterHook(const StepCounterOptions& options = {});
+  ~StepCounterHook() override;
   void begin() override;
   SessionRunArgs before_run(SessionRunContext& context) override;
   void after_run(SessionRunContext& context, const SessionRunValues& values) override;
 
  private:
   const StepCounterOptions options_;
-  internal::EveryTimer timer_;
+  internal::Owned<internal::EveryTimer> timer_;
   Tensor global_step_;
 };
 
+// SummarySaverOptions sets which scalars a SummarySaverHook writes, and how often.
 struct SummarySaverOptions {
   std::map<std::string, Tensor> scalars = {};  // by tag
   Every every = {.steps = 100};
   std::shared_ptr<ScalarSink> summary_writer = nullptr;
 };
-// Writes the values of scalars at the first run and every so often.
+// SummarySaverHook writes the values of scalars as summaries, at the first run and then at each
+// interval. Throws InvalidArgument without scalars or a writer.
 class SummarySaverHook : public SessionRunHook {
  public:
   explicit SummarySaverHook(const SummarySaverOptions& options);
+  ~SummarySaverHook() override;
   void begin() override;
   SessionRunArgs before_run(SessionRunContext& context) override;
   void after_run(SessionRunContext& context, const SessionRunValues& values) override;
@@ -222,22 +218,24 @@ class SummarySaverHook : public SessionRunHook {
 
  private:
   const SummarySaverOptions options_;
-  internal::EveryTimer timer_;
+  internal::Owned<internal::EveryTimer> timer_;
   Tensor global_step_;
   int64_t next_step_ = 0;
   bool asked_ = false;
 };
 
+// LoggingTensorOptions sets what a LoggingTensorHook prints.
 struct LoggingTensorOptions {
-  std::map<std::string, Tensor> tensors = {};  // by the name to print
+  std::map<std::string, Tensor> tensors = {};  // by name to print
   Every every = {.steps = 100};                // counts runs
-  bool at_end = false;
-  std::function<void(const std::string& line)> write = nullptr;  // nullptr: to stderr
+  bool at_end = false;                         // also prints at the end of the loop
+  std::function<void(const std::string& line)> write = nullptr;  // nullptr: stderr
 };
-// Prints values: "loss = 0.25, rate = 0.1".
+// LoggingTensorHook prints "loss = 0.25, rate = 0.1". Throws InvalidArgument without tensors.
 class LoggingTensorHook : public SessionRunHook {
  public:
   explicit LoggingTensorHook(const LoggingTensorOptions& options);
+  ~LoggingTensorHook() override;
   SessionRunArgs before_run(SessionRunContext& context) override;
   void after_run(SessionRunContext& context, const SessionRunValues& values) override;
   void end(Session& session) override;
@@ -247,12 +245,12 @@ class LoggingTensorHook : public SessionRunHook {
 
   LoggingTensorOptions options_;
   std::vector<Tensor> fetches_;
-  internal::EveryTimer timer_;
+  internal::Owned<internal::EveryTimer> timer_;
   int64_t runs_ = 0;
   bool asked_ = false;
 };
 
-// Feeds what `feed` returns to each run.
+// FeedFnHook calls `feed` before each run and feeds what it returns.
 class FeedFnHook : public SessionRunHook {
  public:
   explicit FeedFnHook(std::function<Feeds()> feed) : feed_(std::move(feed)) {}

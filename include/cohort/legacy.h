@@ -2,19 +2,13 @@
 
 #include <any>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "cohort/multi_worker.h"
-#include "cohort/ops.h"
-#include "cohort/strategy.h"
 
-// The first names of what <cohort/strategy.h> has, for programs written with them: a tower is a
-// replica. Everything here is a line over the new names; new programs use those.
+// The names of the first versions of TensorFlow's strategies, for programs that use them: a tower
+// is a replica. Each name stands for one or two of <cohort/strategy.h>, which new programs use.
+//
+//   legacy::call_for_each_tower(strategy, [&] { return legacy::get_tower_context()->tower_id(); });
 namespace cohort::legacy {
 
 using DistributionStrategy = Strategy;
@@ -25,20 +19,20 @@ using ReductionToOneDeviceCrossDeviceOps = ReductionToOneDevice;
 using CollectiveCommunication = CommunicationImplementation;
 using CollectiveAllReduceStrategy = MultiWorkerMirroredStrategy;
 
-// "nccl" or "hierarchical_copy". Throws InvalidArgument for other algorithms.
+// Accepts "nccl" and "hierarchical_copy". Throws InvalidArgument for any other algorithm.
 std::shared_ptr<CrossDeviceOps> all_reduce_cross_device_ops(std::string_view algorithm = "nccl",
                                                             int num_packs = 1);
-inline CommunicationOptions collective_hints(int64_t bytes_per_pack = 0,
-                                             std::optional<double> timeout_seconds = std::nullopt) {
-  return {.bytes_per_pack = bytes_per_pack, .timeout_seconds = timeout_seconds};
-}
+// A timeout of 0 means no limit. Throws InvalidArgument for a timeout that is negative or not a
+// number.
+CommunicationOptions collective_hints(int64_t bytes_per_pack = 0,
+                                      std::optional<double> timeout_seconds = std::nullopt);
 
 // --- Contexts
 
-inline bool has_distribution_strategy() { return has_strategy(); }
-inline Strategy& get_distribution_strategy() { return get_strategy(); }
+bool has_distribution_strategy();
+Strategy& get_distribution_strategy();
 
-// A replica context under its old names.
+// TowerContext is a replica context with the old names.
 class TowerContext {
  public:
   explicit TowerContext(ReplicaContext& context) : context_(context) {}
@@ -57,15 +51,10 @@ class TowerContext {
   ReplicaContext& context_;
 };
 
-// Nothing in a cross-tower context.
-inline std::optional<TowerContext> get_tower_context() {
-  ReplicaContext* context = get_replica_context();
-  return context != nullptr ? std::optional<TowerContext>(*context) : std::nullopt;
-}
-// Null inside a tower.
-inline Strategy* get_cross_tower_context() {
-  return in_cross_replica_context() ? &get_strategy() : nullptr;
-}
+// Returns nullopt in a cross-tower context.
+std::optional<TowerContext> get_tower_context();
+// Returns nullptr inside a tower.
+Strategy* get_cross_tower_context();
 
 // --- Running
 
@@ -86,8 +75,8 @@ template <typename T>
 auto unwrap(const Strategy& strategy, const T& value) {
   return strategy.local_results(value);
 }
-// Something that exists once all of the values do.
-inline Tensor group(const std::vector<Tensor>& values) { return cohort::group(values); }
+// Returns a tensor that exists once all of the values exist.
+Tensor group(const std::vector<Tensor>& values);
 template <typename T>
 Tensor group(const Strategy& strategy, const T& value) {
   const auto parts = strategy.local_results(value);
@@ -100,14 +89,11 @@ template <typename DatasetFunction>
 DistributedDataset distribute_dataset(Strategy& strategy, const DatasetFunction& make) {
   return strategy.distribute_dataset(make());
 }
-// One pipeline for all towers; another mode throws InvalidArgument.
+// The iterator is one pipeline for all towers. Throws InvalidArgument for another mode.
 void check_replication_mode(InputReplicationMode mode);
-inline DistributedIterator make_dataset_iterator(
+DistributedIterator make_dataset_iterator(
     Strategy& strategy, const data::Dataset& dataset,
-    InputReplicationMode mode = InputReplicationMode::PerWorker) {
-  check_replication_mode(mode);
-  return strategy.distribute_dataset(dataset).iterator();
-}
+    InputReplicationMode mode = InputReplicationMode::PerWorker);
 template <typename InputFunction>
 DistributedIterator make_input_fn_iterator(
     Strategy& strategy, const InputFunction& make,
@@ -116,13 +102,13 @@ DistributedIterator make_input_fn_iterator(
   return strategy.distribute_datasets_from_function(make).iterator();
 }
 
-// What a function that runs several steps keeps of them.
+// MultiStepContext keeps the outputs of a function that runs several steps.
 class MultiStepContext {
  public:
   explicit MultiStepContext(Strategy& strategy) : strategy_(strategy) {}
 
-  // The last step's value of that name, reduced by `op`. Inside a replica all replicas must call
-  // it, and `op` is a must (InvalidArgument).
+  // Sets the value of the last step under this name, reduced by `op`. Inside a replica, all
+  // replicas must call it and give an `op` (InvalidArgument).
   void set_last_step_output(const std::string& name, const DistributedValue& value,
                             std::optional<ReduceOp> op = std::nullopt);
   void set_non_tensor_output(const std::string& name, std::any value) {
@@ -137,8 +123,8 @@ class MultiStepContext {
   std::map<std::string, std::any> others_;
 };
 
-// Calls `f(context, element)` for the next `iterations` elements. `initial` is what outputs are
-// that no step sets.
+// Calls `f(context, element)` for the next `iterations` elements. `initial` has the values of
+// outputs that no step sets.
 template <typename F>
 MultiStepContext experimental_run_steps_on_iterator(
     Strategy& strategy, const F& f, DistributedIterator& iterator, int iterations = 1,
@@ -152,25 +138,15 @@ MultiStepContext experimental_run_steps_on_iterator(
 
 // --- Values and variables
 
-// On all devices that compute, when no destination is given.
-inline DistributedValue broadcast(Strategy& strategy, const Tensor& value) {
-  return strategy.extended().broadcast_to(
-      value, Destinations::of_devices(strategy.extended().worker_devices()));
-}
-inline DistributedValue broadcast(Strategy& strategy, const Tensor& value,
-                                  const Destinations& destinations) {
-  return strategy.extended().broadcast_to(value, destinations);
-}
-// Sum and Mean; other aggregations throw InvalidArgument.
-inline DistributedValue reduce(Strategy& strategy, VariableAggregation aggregation,
-                               const DistributedValue& value, const Destinations& destinations) {
-  return strategy.extended().reduce_to(reduce_op_of(aggregation), value, destinations);
-}
-inline std::vector<DistributedValue> batch_reduce(Strategy& strategy,
-                                                  VariableAggregation aggregation,
-                                                  const std::vector<ReduceRequest>& requests) {
-  return strategy.extended().batch_reduce_to(reduce_op_of(aggregation), requests);
-}
+// Without destinations, broadcasts to all devices that compute.
+DistributedValue broadcast(Strategy& strategy, const Tensor& value);
+DistributedValue broadcast(Strategy& strategy, const Tensor& value,
+                           const Destinations& destinations);
+// Reduces by Sum or Mean. Throws InvalidArgument for any other aggregation.
+DistributedValue reduce(Strategy& strategy, VariableAggregation aggregation,
+                        const DistributedValue& value, const Destinations& destinations);
+std::vector<DistributedValue> batch_reduce(Strategy& strategy, VariableAggregation aggregation,
+                                           const std::vector<ReduceRequest>& requests);
 template <typename F, typename... Args>
 DistributedValue update(Strategy& strategy, const Variable& variable, const F& change,
                         const Args&... args) {
@@ -181,27 +157,13 @@ DistributedValue update_non_slot(Strategy& strategy, const Destinations& where, 
                                  const Args&... args) {
   return strategy.extended().update_non_slot(where, change, args...);
 }
-inline Tensor read_var(Strategy& strategy, const Variable& variable) {
-  return strategy.extended().read_var(variable);
-}
-inline VariableCreatorScope colocate_vars_with(Strategy& strategy, const Variable& variable) {
-  return strategy.extended().colocate_vars_with(variable);
-}
-inline std::vector<std::string> worker_devices(const Strategy& strategy) {
-  return strategy.extended().worker_devices();
-}
-inline std::vector<std::string> parameter_devices(const Strategy& strategy) {
-  return strategy.extended().parameter_devices();
-}
+Tensor read_var(Strategy& strategy, const Variable& variable);
+VariableCreatorScope colocate_vars_with(Strategy& strategy, const Variable& variable);
+std::vector<std::string> worker_devices(const Strategy& strategy);
+std::vector<std::string> parameter_devices(const Strategy& strategy);
 
-// While it lives, variables keep one value per tower, which `aggregation` makes into one when read
-// outside towers.
-inline VariableCreatorScope tower_local_var_scope(VariableAggregation aggregation) {
-  return VariableCreatorScope([aggregation](const NextCreator& next, VariableRequest request) {
-    request.options.synchronization = VariableSynchronization::OnRead;
-    request.options.aggregation = aggregation;
-    return next(request);
-  });
-}
+// While the scope exists, new variables keep one value for each tower. A read outside towers
+// combines the values by `aggregation`.
+VariableCreatorScope tower_local_var_scope(VariableAggregation aggregation);
 
 }  // namespace cohort::legacy

@@ -1,44 +1,50 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "cohort/tensor.h"
 #include "cohort/variable.h"
 
-// Running figures over many batches. A metric keeps its state in variables that are summed over the
-// replicas of a strategy when they are read. So the result is that of all the data, whether it was
-// given inside replicas or outside. In a session's graph these are local variables: each worker has
-// its own and initialises them by local_variables_initializer(). Tapes record none of this.
+// Metrics over many batches. A metric keeps its state in variables, which are summed over the
+// replicas of a strategy when they are read. The result therefore covers all data, whether update()
+// is called inside replicas or outside. In a session's graph the variables are local: each worker
+// has its own and initialises them with local_variables_initializer(). Tapes do not record metrics.
 
 namespace cohort::metrics {
 
+// Metric is the base of all metrics.
 class Metric {
  public:
   virtual ~Metric() = default;
-  // float64 scalar over everything since the last reset.
+  // Returns a float64 scalar over everything since the last reset.
+  // In a session's graph all calls return one node, unless control dependencies are open.
   virtual Tensor result() const = 0;
-  void reset();
+  void reset(Site site = Site::here());
   const std::string& name() const { return name_; }
   const std::vector<Variable>& variables() const { return state_; }
 
  protected:
   explicit Metric(std::string name) : name_(std::move(name)) {}
-  // A float64 sum of that shape, starting at 0.
-  Variable add_sum(const std::string& label, const Shape& shape = {});
+  // Makes a float64 sum of that shape, starting at 0.
+  Variable add_sum(const std::string& label, const Shape& shape = {}, Site site = Site::here());
+  // The line that made the metric. The nodes of the result count as made there.
+  Site made_at() const { return made_at_; }
 
  private:
   std::string name_;
   std::vector<Variable> state_;
+  Site made_at_ = {};
 };
 
-// The mean of all values given. With weights, which broadcast to the values, the weighted mean. 0
-// before the first value.
+// Mean is the mean of all values, weighted if weights are given. The weights broadcast to the
+// values. The result is 0 before the first value.
+//
+//   metrics::Mean mean_loss;
+//   mean_loss.update(loss);
+//   double so_far = mean_loss.result().to<double>();
+//   mean_loss.reset();
 class Mean : public Metric {
  public:
-  explicit Mean(std::string name = "mean");
-  void update(const Tensor& values);
-  void update(const Tensor& values, const Tensor& weights);
+  explicit Mean(std::string name = "mean", Site site = Site::here());
+  // An undefined tensor stands for no weights.
+  void update(const Tensor& values, const Tensor& weights = {}, Site site = Site::here());
   Tensor result() const override;
 
  private:
@@ -46,33 +52,37 @@ class Mean : public Metric {
   Variable count_;
 };
 
-// The share of predictions that equal their label; shapes must be equal.
+// Accuracy is the share of predictions that equal their label. Their shapes must be equal.
 class Accuracy : public Mean {
  public:
-  explicit Accuracy(std::string name = "accuracy") : Mean(std::move(name)) {}
-  void update(const Tensor& labels, const Tensor& predictions);
+  explicit Accuracy(std::string name = "accuracy", Site site = Site::here())
+      : Mean(std::move(name), site) {}
+  void update(const Tensor& labels, const Tensor& predictions, Site site = Site::here());
 };
 
-// The share of rows whose largest score is at the label: labels of shape (n,), integers; scores
-// (n, classes).
+// SparseCategoricalAccuracy is the share of rows whose largest score is at the label. Labels are
+// integers of shape (n,), scores have shape (n, classes).
 class SparseCategoricalAccuracy : public Mean {
  public:
-  explicit SparseCategoricalAccuracy(std::string name = "sparse_categorical_accuracy")
-      : Mean(std::move(name)) {}
-  void update(const Tensor& labels, const Tensor& scores);
+  explicit SparseCategoricalAccuracy(std::string name = "sparse_categorical_accuracy",
+                                     Site site = Site::here())
+      : Mean(std::move(name), site) {}
+  void update(const Tensor& labels, const Tensor& scores, Site site = Site::here());
 };
 
+// AucOptions sets how exactly Auc computes, and its name.
 struct AucOptions {
-  int thresholds = 200;
+  int thresholds = 200;  // at least 2; more are more exact
   std::string name = "auc";
 };
-// Area under the ROC curve: the chance that a positive gets a higher score than a negative.
-// Scores are in [0, 1], labels 0 or 1 (InvalidArgument otherwise); approximated by counting at
-// evenly spaced thresholds. 0 while one of the classes is missing.
+// Auc is the area under the ROC curve: the probability that a positive example gets a higher score
+// than a negative one. It is approximated by counts at evenly spaced thresholds. Outside a graph,
+// update() throws InvalidArgument unless scores are in [0, 1] and labels are 0 or 1. The result is
+// 0 while one of the classes is missing.
 class Auc : public Metric {
  public:
-  explicit Auc(const AucOptions& options = {});
-  void update(const Tensor& labels, const Tensor& scores);
+  explicit Auc(const AucOptions& options = {}, Site site = Site::here());
+  void update(const Tensor& labels, const Tensor& scores, Site site = Site::here());
   Tensor result() const override;
 
  private:

@@ -1,24 +1,23 @@
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "cohort/hooks.h"
-#include "cohort/session_manager.h"
+#include "cohort/internal/durations.h"
 
-// Training loops that survive what can be survived: a session that runs hooks around each step,
-// hears of the errors of helper threads, and is made anew when another task was lost.
+// Training loops that recover from lost tasks: a MonitoredSession runs hooks around each step,
+// reports errors of helper threads, and creates a new session if another task is lost.
 
 namespace cohort {
 
-// What makes the model ready. Ops that are not given are made when the session is: the init op
-// initialises the global variables, the local init op the local ones, and the checks ask for
-// variables without a value.
+namespace internal {
+class MonitoredSessionImpl;
+class SessionManager;
+}  // namespace internal
+
+// Scaffold holds the ops and functions that make a model ready to train. An op that is left
+// undefined is created with the session: init_op initialises the global variables, local_init_op
+// the local variables, and the ready ops list the variables that have no value.
 struct Scaffold {
   Tensor init_op = {};
   Feeds init_feeds = {};
@@ -28,32 +27,33 @@ struct Scaffold {
   Tensor ready_for_local_init_op = {};
   std::shared_ptr<SessionSaver> saver = nullptr;
 
-  // Makes those ops in the graph being built.
-  void finalize();
+  // Creates the missing ops in the graph being built.
+  void finalize(Site site = Site::here());
 };
 
-// Makes sessions, again and again when they get lost.
+// SessionCreator creates the sessions of a MonitoredSession: the first, and one after each loss.
 class SessionCreator {
  public:
   virtual ~SessionCreator() = default;
-  // Once, while the graph may still grow.
+  // Called once, while the graph may still grow.
   virtual void prepare_graph() {}
   virtual std::unique_ptr<Session> create_session() = 0;
 };
 
+// SessionCreatorOptions sets how a session is opened and how its variables get values.
 struct SessionCreatorOptions {
   Scaffold scaffold = {};
   std::string master = {};  // the target: "" or "grpc://host:port"
   SessionOptions config = {};
-  // Chief: at most one of the two.
+  // For the chief: what to restore. At most one of the two may be set (InvalidArgument).
   std::string checkpoint_dir = {};
   std::string checkpoint_path = {};
-  // Worker:
-  std::chrono::milliseconds max_wait{1'800'000};
+  // For other workers: how long to wait for the chief, and how long between two checks at most.
+  std::optional<std::chrono::milliseconds> max_wait = std::chrono::minutes(30);  // empty: no limit
   std::chrono::milliseconds recovery_wait{30'000};
 };
 
-// Restores the last checkpoint, or initialises.
+// ChiefSessionCreator restores a checkpoint, or else initialises the variables.
 class ChiefSessionCreator : public SessionCreator {
  public:
   explicit ChiefSessionCreator(const SessionCreatorOptions& options = {});
@@ -62,10 +62,10 @@ class ChiefSessionCreator : public SessionCreator {
 
  private:
   SessionCreatorOptions options_;
-  std::optional<SessionManager> manager_;
+  std::shared_ptr<const internal::SessionManager> manager_;
 };
 
-// Waits until the chief has initialised.
+// WorkerSessionCreator waits until the chief has initialised the variables.
 class WorkerSessionCreator : public SessionCreator {
  public:
   explicit WorkerSessionCreator(const SessionCreatorOptions& options = {});
@@ -74,56 +74,55 @@ class WorkerSessionCreator : public SessionCreator {
 
  private:
   SessionCreatorOptions options_;
-  std::optional<SessionManager> manager_;
+  std::shared_ptr<const internal::SessionManager> manager_;
 };
 
-// What to do when another task is lost (Aborted, Unavailable): close the session, make a new one
-// and run again, so that a step may happen twice.
+// RecoveryOptions sets what happens if another task is lost (Aborted, Unavailable). The
+// MonitoredSession closes its session, creates a new one and runs again, so a step may run twice.
 struct RecoveryOptions {
-  // How often in a row, without a run that succeeds; then the error is thrown. 0: never.
+  // How many recoveries in a row, without a successful run, are tried. 0 disables recovery.
   int max_attempts = 10;
-  // Waits between attempts double from the first to the longest.
+  // The wait before each new attempt. It doubles from the first wait to the longest.
   std::chrono::milliseconds first_wait{500};
   std::chrono::milliseconds longest_wait{30'000};
 };
 
+// MonitoredSessionOptions sets the hooks of a MonitoredSession and how it creates sessions.
 struct MonitoredSessionOptions {
   std::shared_ptr<SessionCreator> session_creator = nullptr;  // nullptr: a ChiefSessionCreator
-  Hooks hooks = {};                                           // none of them null (InvalidArgument)
+  Hooks hooks = {};                                           // a null hook is InvalidArgument
+  // How long close() waits for helper threads.
   std::chrono::milliseconds stop_grace_period{120'000};
   RecoveryOptions recovery = {};
 };
 
-// Ends the loop of MonitoredSession::manage() as the end of the input does.
+// StopIteration ends the loop of MonitoredSession::manage(), as the end of the input does.
 class StopIteration : public Error {
  public:
   StopIteration() : Error(Code::OutOfRange, "[StopIteration] the program ends its loop") {}
 };
 
-namespace internal {
-class MonitoredSessionImpl;
-}
-
-// A session with hooks. It is made in this order: the hooks' begin(), the graph is finalised, the
-// session is made, its queue runners start, the hooks' after_create_session().
+// MonitoredSession is a session that runs hooks around each run and recovers from lost tasks.
 //
-//   MonitoredTrainingSession session({.hooks = {stop_at_1000}});
+//   Tensor train_op = optimizer.minimize(loss, {}, global_step());
+//   MonitoredTrainingSession session({.checkpoint_dir = directory});
 //   session.manage([&] {
 //     while (!session.should_stop()) session.run(train_op);
 //   });
 //
-// Use it from one thread.
+// The constructor calls begin() of the hooks, finalises the graph being built, creates the session,
+// starts its queue runners and calls after_create_session() of the hooks. Use it from one thread.
 class MonitoredSession {
  public:
-  explicit MonitoredSession(const MonitoredSessionOptions& options = {});
-  // Closes it without the hooks' end(), unless it is closed; logs what goes wrong.
+  explicit MonitoredSession(const MonitoredSessionOptions& options = {}, Site site = Site::here());
+  // Closes the session without calling end() of the hooks, and logs errors.
   virtual ~MonitoredSession();
   MonitoredSession(const MonitoredSession&) = delete;
   MonitoredSession& operator=(const MonitoredSession&) = delete;
 
-  // As Session::run, together with what the hooks want. A tensor that is fed by two of them, or by
-  // one and the caller, is InvalidArgument; running after should_stop() or close() is
-  // FailedPrecondition. Throws what a helper thread reported.
+  // Runs like Session::run(), with the fetches and feeds of the hooks. Throws InvalidArgument if a
+  // tensor is fed twice, by hooks or the caller; FailedPrecondition after close() or a requested
+  // stop; and the error that a helper thread reported.
   Tensor run(const Tensor& fetch, const Feeds& feeds = {}, const RunOptions& options = {},
              RunMetadata* metadata = nullptr);
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds = {},
@@ -134,30 +133,32 @@ class MonitoredSession {
                                     const Feeds& feeds = {}, const RunOptions& options = {},
                                     RunMetadata* metadata = nullptr);
 
-  // Whether the loop is to end: a hook or a helper thread asked for it, or it is closed. Throws
-  // what a helper thread reported.
+  // Returns true if a hook or helper thread requested a stop, or after close(). Throws the error
+  // that a helper thread reported.
   bool should_stop();
-  // Calls the hooks' end(), stops the helper threads, waits for them, and closes the session.
-  // FailedPrecondition when it is closed.
+  // Calls end() of the hooks, stops and joins the helper threads, and closes the session. A second
+  // call throws FailedPrecondition.
   void close();
 
-  // Runs `loop`, then closes. OutOfRange and StopIteration are a clean end; after other errors the
-  // hooks' end() is not called, and the error is thrown on.
+  // Calls `loop`, then closes the session. OutOfRange and StopIteration end the loop cleanly. After
+  // any other error the hooks' end() is not called, and the error is rethrown.
   void manage(const std::function<void()>& loop);
 
-  // The session of now, for what hooks are not to see. FailedPrecondition when it is closed.
+  // Returns the current session, for runs without hooks. Throws FailedPrecondition if it is closed.
   Session& raw_session();
 
  private:
   std::unique_ptr<internal::MonitoredSessionImpl> impl_;
 };
 
-// The same without recovery: every error is thrown.
+// SingularMonitoredSession is a MonitoredSession that does not recover: it throws every error.
 class SingularMonitoredSession : public MonitoredSession {
  public:
-  explicit SingularMonitoredSession(const MonitoredSessionOptions& options = {});
+  explicit SingularMonitoredSession(const MonitoredSessionOptions& options = {},
+                                    Site site = Site::here());
 };
 
+// MonitoredTrainingSessionOptions sets what a MonitoredTrainingSession does around the loop.
 struct MonitoredTrainingSessionOptions {
   std::string master = {};
   bool is_chief = true;
@@ -165,24 +166,27 @@ struct MonitoredTrainingSessionOptions {
   Scaffold scaffold = {};
   Hooks hooks = {};
   Hooks chief_only_hooks = {};
-  // Checkpoints: by default every 600 s; {} writes none. Needs a checkpoint_dir; without a
-  // scaffold.saver all variables are saved.
-  Every save_checkpoint = {.secs = 600};
+  // How often to save; {} saves none. Needs a checkpoint_dir. The default saver saves all
+  // variables.
+  Every save_checkpoint = {.time = std::chrono::minutes(10)};
   std::shared_ptr<ScalarSink> summary_writer = nullptr;
   std::map<std::string, Tensor> summaries = {};       // scalars by tag
   Every save_summaries = {.steps = 100};              // {}: none
-  std::optional<int64_t> log_step_count_steps = 100;  // nullopt: not
+  std::optional<int64_t> log_step_count_steps = 100;  // nullopt: not logged
   std::chrono::milliseconds stop_grace_period{120'000};
-  std::chrono::milliseconds max_wait{7'200'000};  // of a worker for the chief
+  // How long a worker waits for the chief. Empty: no limit.
+  std::optional<std::chrono::milliseconds> max_wait = std::chrono::hours(2);
   RecoveryOptions recovery = {};
   SessionOptions config = {};
 };
 
-// What most programs want: the chief initialises or restores, saves checkpoints and summaries and
-// logs steps per second; the others wait for it.
+// MonitoredTrainingSession is the MonitoredSession that most programs use. The chief restores or
+// initialises the variables, saves checkpoints and summaries and logs the steps per second. The
+// other workers wait for the chief.
 class MonitoredTrainingSession : public MonitoredSession {
  public:
-  explicit MonitoredTrainingSession(const MonitoredTrainingSessionOptions& options = {});
+  explicit MonitoredTrainingSession(const MonitoredTrainingSessionOptions& options = {},
+                                    Site site = Site::here());
 };
 
 }  // namespace cohort

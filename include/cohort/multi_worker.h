@@ -1,76 +1,74 @@
 #pragma once
 
-#include <chrono>
-#include <concepts>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "cohort/cluster_resolver.h"
-#include "cohort/collective.h"
-#include "cohort/credentials.h"
+#include "cohort/internal/durations.h"
 #include "cohort/strategy.h"
 
 namespace cohort {
 
-namespace internal {
-class MultiWorkerExtended;
-}
+class Communicator;  // cohort/collective.h
 
+// MultiWorkerOptions configures a MultiWorkerMirroredStrategy.
 struct MultiWorkerOptions {
-  CommunicationOptions communication = {};  // of every collective that does not say otherwise
-  // Of this worker's replicas, which are as many on every worker: {"CPU:0", "CPU:1"}. Empty: all
-  // GPUs, or the CPU.
+  CommunicationOptions communication = {};  // for calls that set none
+  // The devices of this worker, one replica on each: {"CPU:0", "CPU:1"}. All workers must have the
+  // same number of replicas. Empty: all GPUs, or the CPU.
   std::vector<std::string> devices = {};
   Credentials credentials = credentials_from_environment();
   GuardOptions guards = {};  // the same on all workers
-  // Whether gradients are reduced while the backward pass goes on: those of a tape, or of a torch
-  // module, inside `run` that are given to an optimizer as they are. By default where that pays:
-  // between machines, and where cores are free. The same on all workers.
+  // Whether the workers reduce gradients while the backward pass still runs. This concerns
+  // gradients of a tape or a torch module that reach an optimizer unchanged, inside `run`. By
+  // default they do between machines, or if cores are free. The same on all workers.
   std::optional<bool> overlap = std::nullopt;
-  // How long to wait for all workers to connect. After 2 s the log names the missing ones.
+  // How long to wait for all workers to connect. After 2 s the log names the missing workers.
   std::chrono::milliseconds start_timeout{60'000};
-  // A worker that is silent for longer counts as lost. A worker that has ended is noticed at once.
+  // How long a worker may be silent before it counts as lost. Its end is noticed at once.
   std::chrono::milliseconds silence_limit{10'000};
 };
 
-// One process on each of several machines, all running the same program, each with one replica per
-// device; all replicas keep equal copies of the variables.
+// MultiWorkerMirroredStrategy trains with several processes, usually on several machines. Each runs
+// the same program with one replica per device; all replicas keep equal copies of the variables.
 //
-// The workers are the chief and worker tasks of the cluster. Whatever reduces, gathers, makes a
-// variable, or takes the next element of a distributed dataset, all of them do together and in the
-// same order; a difference is an error that names both. Losing one closes the group: every later
-// call throws Unavailable with its name. With an empty cluster, or one worker, it is a
-// MirroredStrategy.
+//   MultiWorkerMirroredStrategy workers({.devices = {"CPU:0"}});
+//   auto scope = workers.scope();
+//   Variable weight(0.f);
+//   const auto step = [&](Tensor rows) {
+//     optimizer.minimize([&] { return mean(square(rows - weight)); }, {weight});
+//   };
+//   for (const auto& batch : workers.distribute_dataset(dataset)) workers.run(step, batch);
 //
-// The constructor waits for all workers. It throws InvalidArgument for an impossible cluster, task
-// or list of devices; FailedPrecondition, on every worker, when the workers do not fit together
-// (other clusters, two with one index, other builds, other numbers of replicas); DeadlineExceeded
-// with the names of the workers that did not connect in time; Unknown when the address is taken.
+// The workers are the chief and worker tasks of the cluster. All workers together, and in the same
+// order, reduce, gather, create variables and take the next element of a distributed dataset; calls
+// that differ are an error that names both. The loss of a worker closes the group: every later call
+// throws Unavailable with that worker's name. With an empty cluster, or one worker, the strategy
+// behaves as a MirroredStrategy.
+//
+// The constructor waits for all workers. It throws
+// - InvalidArgument if the cluster, the task or the list of devices is impossible,
+// - FailedPrecondition, on every worker, if the workers do not fit together (they have different
+//  clusters, the same index, different builds or different numbers of replicas),
+// - DeadlineExceeded, with the names of the missing workers, if some do not connect in time,
+// - Unknown if the address is in use.
 class MultiWorkerMirroredStrategy : public Strategy {
  public:
-  // The cluster that resolver_from_environment() finds: of TF_CONFIG, Slurm, mpirun, torchrun.
+  // Takes the cluster from resolver_from_environment(): TF_CONFIG, Slurm, mpirun, torchrun.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
-  // InvalidArgument for a null pointer.
+  // Throws InvalidArgument if `resolver` is null.
   explicit MultiWorkerMirroredStrategy(std::shared_ptr<const ClusterResolver> resolver,
                                        const MultiWorkerOptions& options = {});
   template <std::derived_from<ClusterResolver> Resolver>
   explicit MultiWorkerMirroredStrategy(const Resolver& resolver,
                                        const MultiWorkerOptions& options = {})
       : MultiWorkerMirroredStrategy(std::make_shared<const Resolver>(resolver), options) {}
-  // The form of the experimental name.
+  // The form that tf.distribute.experimental.MultiWorkerMirroredStrategy has.
   explicit MultiWorkerMirroredStrategy(CommunicationImplementation communication,
                                        std::shared_ptr<const ClusterResolver> resolver = nullptr);
 
   int num_workers() const;
-  int worker_id() const;  // the chief, or worker 0 where there is none, is 0
-  bool is_chief() const;  // whether this worker saves and logs for all
-  // The group of the workers, by their ids; undefined where there is one worker.
+  int worker_id() const;  // 0 for the chief, or for worker 0 if the cluster has no chief
+  bool is_chief() const;  // whether this worker saves and logs for all workers
+  // The group of the workers, by their ids; undefined if there is one worker.
   Communicator communicator() const;
-
- private:
-  internal::MultiWorkerExtended& impl() const;
 };
 
 }  // namespace cohort

@@ -1,108 +1,23 @@
 #pragma once
 
-#include <atomic>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "cohort/formula.h"
+#include "cohort/internal/layer_function.h"
 #include "cohort/nn_ops.h"
-#include "cohort/site.h"
-#include "cohort/variable.h"
+#include "cohort/optim.h"
 
-// Neural networks: layers, the initializers of their variables, and modules, which hold both.
+// Layers of neural networks, the initializers of their variables, and modules, which hold both.
 
 namespace cohort {
 
 namespace internal {
+struct KernelAndBias;  // what Dense and Conv2d share
+template <typename T>
+class MadeOnce;  // a value that the copies of a layer share
 struct ModuleState;
-// What takes a tensor and gives one.
-template <typename T>
-concept LayerLike = requires(const std::remove_cvref_t<T>& layer, const Tensor& x) {
-  { layer(x) } -> std::convertible_to<Tensor>;
-};
-
-// Those that say where in the user's source they were called take a Site after the tensor, or
-// after options.
-template <typename T>
-concept TakesSite = requires(const T& layer, const Tensor& x, Site site) {
-  { layer(x, site) } -> std::convertible_to<Tensor>;
-};
-template <typename T>
-concept TakesOptionsAndSite = requires(const T& layer, const Tensor& x, Site site) {
-  { layer(x, {}, site) } -> std::convertible_to<Tensor>;
-};
-
-// A function of a tensor that tells where it was called, if it can be told.
-class LayerFunction {
- public:
-  LayerFunction() = default;
-  LayerFunction(std::nullptr_t) {}
-  template <typename T>
-  requires(LayerLike<T> && !std::same_as<std::remove_cvref_t<T>, LayerFunction>)
-      LayerFunction(T&& layer) {
-    using Layer = std::decay_t<T>;
-    if constexpr (std::same_as<Layer, std::function<Tensor(const Tensor&)>>) {
-      if (!layer) return;
-    }
-    call_ = [layer = Layer(std::forward<T>(layer))](const Tensor& x, Site site) -> Tensor {
-      if constexpr (TakesSite<Layer>) {
-        return layer(x, site);
-      } else if constexpr (TakesOptionsAndSite<Layer>) {
-        return layer(x, {}, site);
-      } else {
-        return layer(x);
-      }
-    };
-  }
-
-  explicit operator bool() const { return call_ != nullptr; }
-  Tensor operator()(const Tensor& x, Site site = Site::here()) const { return call_(x, site); }
-
- private:
-  std::function<Tensor(const Tensor&, Site)> call_;
-};
-
-// What the copies of a layer share and one of them makes: when the layer is made, or when it is
-// first called. Thread-safe.
-template <typename T>
-class MadeOnce {
- public:
-  // Null before keep().
-  const T* get() const { return made_.load(std::memory_order_acquire); }
-  // The first of several that are kept at the same time, for which `then` is called, stays.
-  template <typename Then>
-  const T& keep(T value, const Then& then) {
-    const std::lock_guard lock(mutex_);
-    if (!value_) {
-      value_.emplace(std::move(value));
-      then(*value_);
-      made_.store(&*value_, std::memory_order_release);
-    }
-    return *value_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::optional<T> value_;
-  std::atomic<const T*> made_ = nullptr;
-};
-
-struct KernelAndBias;  // what Dense and Conv2d have in common
 }  // namespace internal
 
 namespace nn {
 
-// Initializers: how a new variable of that shape and dtype begins.
+// Initializer returns the initial value of a variable of that shape and dtype.
 using Initializer = std::function<Tensor(const Shape&, DType)>;
 
 Initializer zeros();
@@ -111,26 +26,28 @@ Initializer constant(double value);
 Initializer uniform(double low = -0.05, double high = 0.05);
 Initializer normal(double mean = 0, double stddev = 0.05);
 Initializer truncated_normal(double mean = 0, double stddev = 0.05);  // within 2 stddev
-// For layers followed by tanh or softmax (glorot) or by relu (he): the variance is 2 / (fan in +
-// fan out), or 2 / fan in, where a unit has `fan in` inputs and goes to `fan out` others.
+// For layers that are followed by tanh or softmax (glorot) or by relu (he). The variance is 2 /
+// (fan in + fan out), or 2 / fan in, for units with `fan in` inputs and `fan out` outputs.
 Initializer glorot_uniform();
 Initializer glorot_normal();
 Initializer he_uniform();
 Initializer he_normal();
 
-// What a layer ends with: nn::relu, or any function of a tensor.
+// Activation is the last step of a layer: nn::relu, or any function of a tensor.
 using Activation = internal::LayerFunction;
 
-// A penalty on the value of a variable, which joins the loss: a function that gives a scalar.
+// Regularizer returns a scalar penalty on the value of a variable, to be added to the loss.
 using Regularizer = std::function<Tensor(const Tensor&)>;
 
-Regularizer l1(double factor = 0.01);  // factor * sum(abs(x))
-Regularizer l2(double factor = 0.01);  // factor * sum(x^2)
-Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01);
+// factor * sum(abs(x)), factor * sum(x^2), and the sum of both.
+Regularizer l1(double factor = 0.01, Site site = Site::here());
+Regularizer l2(double factor = 0.01, Site site = Site::here());
+Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01, Site site = Site::here());
 
 using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 
-// The base of everything that has variables: it collects them by path. A module of your own:
+// Module is the base of everything that has variables: layers, models and modules of your own. It
+// collects variables by path.
 //
 //   class Mlp : public nn::Module {
 //    public:
@@ -142,37 +59,37 @@ using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 //     Variable scale_ = register_variable("scale", Variable(1.f));
 //   };
 //
-// Members are made in the order they are declared, and so are their variables. A handle: copies
-// share variables and mode. Any number of threads may call one module at the same time; calls keep
-// nothing in it but what a layer's variables hold.
+// Members are made in the order of their declaration, and so are their variables. A Module is a
+// handle: copies share variables and mode. Any number of threads may call one module at the same
+// time. A call stores nothing in a module except in its variables.
 //
-// A layer that is made without the size of its input has no variables until it is first called: the
-// input of that call tells the size. Call a model on one batch, in the strategy's scope, before its
-// variables are listed, saved or restored; Trainer::fit does so where it makes backups. Where
-// replicas make the first call, all of them make it.
+// A layer that is made without the size of its input makes its variables in its first call, when it
+// sees that size. Call a model on one batch, in the strategy's scope, before you list, save or
+// restore its variables; Trainer::fit does so if it makes backups. If the first call happens inside
+// replicas, all replicas must make it.
 class Module {
  public:
-  // Each variable once, with the first path that leads to it: "hidden/kernel".
+  // Returns each variable once, with the first path that leads to it: "hidden/kernel".
   NamedVariables named_variables() const;
   std::vector<Variable> variables() const;
   std::vector<Variable> trainable_variables() const;
-  // The penalties of the regularizers of this module and all below it, a scalar each, for the
-  // values that the variables have now. A loss adds their sum; a replica adds
-  // nn::scale_regularization_loss(model.losses()). Trainer does so by itself.
-  std::vector<Tensor> losses() const;
+  // Returns the penalties of all regularizers of this module and its submodules, one scalar each,
+  // for the current values of the variables. Add their sum to the loss; inside a replica add
+  // nn::scale_regularization_loss(model.losses()). Trainer adds the penalties itself.
+  std::vector<Tensor> losses(Site site = Site::here()) const;
 
-  // Whether layers that behave differently in training (Dropout, BatchNorm) do so: this module and
-  // all below it. A new module is in training mode.
+  // Switch this module and its submodules to training or to inference. Dropout and BatchNorm behave
+  // differently in the two modes. A new module is in training mode.
   void train();
   void eval();
   bool is_training() const;
 
-  // Whether this module and all below it have their variables. A layer that is made without the
-  // size of its input has none before its first call.
+  // Returns whether this module and its submodules have their variables. A layer that is made
+  // without the size of its input has none before its first call.
   bool is_built() const;
 
  protected:
-  // Says that the first call of this module makes variables, or that it has made them.
+  // Sets whether this module has its variables: false before a first call that makes them.
   void set_built(bool built);
 
   Module();
@@ -180,8 +97,8 @@ class Module {
   Module& operator=(const Module&) = default;
   ~Module() = default;
 
-  // Makes it part of this one, and returns it. A name is not empty, has no '/', and comes once
-  // (InvalidArgument).
+  // Makes `part` a submodule and returns it. Throws InvalidArgument if the name is empty, taken or
+  // contains '/'.
   template <std::derived_from<Module> Part>
   Part register_module(std::string_view name, Part part) {
     adopt(name, part);
@@ -191,9 +108,9 @@ class Module {
   // The same for a variable that may be missing.
   std::optional<Variable> register_variable(std::string_view name,
                                             std::optional<Variable> variable);
-  // losses() calls `loss` and lists what it gives, a scalar.
+  // Adds a penalty to losses(), which calls `loss` for it. `loss` returns a scalar.
   void add_loss(std::function<Tensor()> loss);
-  // The same for the penalty on a variable. An empty regularizer adds nothing.
+  // Adds the penalty on a variable to losses(). An empty regularizer adds nothing.
   void add_regularizer(const Variable& variable, const Regularizer& regularizer);
 
  private:
@@ -202,6 +119,7 @@ class Module {
   std::shared_ptr<internal::ModuleState> state_;
 };
 
+// DenseOptions sets the activation, bias and initial variables of a Dense layer.
 struct DenseOptions {
   Activation activation = nullptr;  // none
   bool use_bias = true;
@@ -211,16 +129,16 @@ struct DenseOptions {
   Regularizer bias_regularizer = nullptr;    // none
   DType dtype = kFloat32;
 };
-// activation(x @ kernel + bias), for x of shape (..., inputs).
+// Dense computes activation(x @ kernel + bias), for x of shape (..., inputs).
 class Dense : public Module {
  public:
-  Dense(int64_t inputs, int64_t outputs, const DenseOptions& options = {});
-  // The first call tells the number of inputs.
+  Dense(int64_t inputs, int64_t outputs, const DenseOptions& options = {},
+        Site site = Site::here());
+  // The first call sets the number of inputs.
   explicit Dense(int64_t outputs, const DenseOptions& options = {});
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
-  // Throw FailedPrecondition before the first call of a layer that was made without a number of
-  // inputs.
+  // Throw FailedPrecondition before the layer has its number of inputs.
   Variable kernel() const { return weights().kernel; }
   std::optional<Variable> bias() const { return weights().bias; }
 
@@ -239,6 +157,7 @@ class Dense : public Module {
   std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
+// Conv2dLayerOptions sets the geometry, activation, bias and initial variables of a Conv2d layer.
 struct Conv2dLayerOptions {
   Size2d stride = 1;
   Padding2d padding = PaddingMode::Valid;
@@ -252,17 +171,16 @@ struct Conv2dLayerOptions {
   Regularizer bias_regularizer = nullptr;    // none
   DType dtype = kFloat32;
 };
-// activation(conv2d(x, kernel) + bias), for x of shape (batch, input channels, height, width).
+// Conv2d computes activation(conv2d(x, kernel) + bias) of images (batch, channels, height, width).
 class Conv2d : public Module {
  public:
   Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
-         const Conv2dLayerOptions& options = {});
-  // The first call tells the number of input channels.
+         const Conv2dLayerOptions& options = {}, Site site = Site::here());
+  // The first call sets the number of input channels.
   Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
-  // Throw FailedPrecondition before the first call of a layer that was made without a number of
-  // input channels.
+  // Throw FailedPrecondition before the layer has its number of input channels.
   Variable kernel() const { return weights().kernel; }
   std::optional<Variable> bias() const { return weights().bias; }
 
@@ -282,6 +200,7 @@ class Conv2d : public Module {
   std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
+// MaxPool2d computes max_pool2d() with these options.
 class MaxPool2d {
  public:
   MaxPool2d(Size2d window, const Pool2dOptions& options = {})
@@ -295,6 +214,7 @@ class MaxPool2d {
   Pool2dOptions options_;
 };
 
+// AvgPool2d computes avg_pool2d() with these options.
 class AvgPool2d {
  public:
   AvgPool2d(Size2d window, const Pool2dOptions& options = {})
@@ -308,13 +228,13 @@ class AvgPool2d {
   Pool2dOptions options_;
 };
 
-// (batch, ...) to (batch, all the rest).
+// Flatten reshapes (batch, ...) to (batch, product of the other sizes).
 class Flatten {
  public:
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 };
 
-// dropout() in training mode, else nothing.
+// Dropout computes dropout() in training mode and returns its input otherwise.
 class Dropout : public Module {
  public:
   explicit Dropout(double rate = 0.5);
@@ -324,27 +244,31 @@ class Dropout : public Module {
   double rate_;
 };
 
-// Defaults that differ stand as "torch's; TensorFlow's".
+// BatchNormOptions sets the formula and the constants. Comments give both defaults where they
+// differ: "torch's; TensorFlow's".
 struct BatchNormOptions {
-  // torch moves the average variance towards the unbiased variance of the batch (divided by one
-  // less than the number of elements), TensorFlow towards the biased one.
+  // torch moves the average variance towards the unbiased variance of the batch (divided by n - 1,
+  // for n elements), TensorFlow towards the biased variance (divided by n).
   Formula formula = Formula::Torch;
   std::optional<double> epsilon = {};  // 1e-5; 1e-3
-  // The share in the new moving averages of the batch's statistics; of the old averages.
-  std::optional<double> momentum = {};  // 0.1; 0.99
+  // The share of the batch's statistics (torch) or of the old averages (TensorFlow) in the new
+  // moving averages.
+  std::optional<double> momentum = {};       // 0.1; 0.99
+  Regularizer scale_regularizer = nullptr;   // none
+  Regularizer offset_regularizer = nullptr;  // none
   DType dtype = kFloat32;
 };
-// batch_norm() with the batch's statistics in training mode, which also moves the averages, and
-// with those averages otherwise. Channels are dimension 1 in either formula.
+// BatchNorm computes batch_norm(). In training mode it uses the batch's statistics and moves the
+// averages; otherwise it uses the averages. Channels are dimension 1 in both formulas.
 class BatchNorm : public Module {
  public:
-  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
-  // The first call tells the number of channels.
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {},
+                     Site site = Site::here());
+  // The first call sets the number of channels.
   explicit BatchNorm(const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
-  // Throw FailedPrecondition before the first call of a layer that was made without a number of
-  // channels.
+  // Throw FailedPrecondition before the layer has its number of channels.
   Variable scale() const { return weights().scale; }
   Variable offset() const { return weights().offset; }
   Variable moving_mean() const { return weights().moving_mean; }
@@ -364,44 +288,60 @@ class BatchNorm : public Module {
   Formula formula_;
   double epsilon_;
   double share_;  // of the batch's statistics in the new moving averages
-  DType dtype_;
+  BatchNormOptions options_;
   std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
+// LayerNormOptions sets epsilon and the formula that gives its default.
 struct LayerNormOptions {
   Formula formula = Formula::Torch;
-  std::optional<double> epsilon = {};  // torch's 1e-5; TensorFlow's 1e-3
+  std::optional<double> epsilon = {};        // torch's 1e-5; TensorFlow's 1e-3
+  Regularizer scale_regularizer = nullptr;   // none
+  Regularizer offset_regularizer = nullptr;  // none
   DType dtype = kFloat32;
 };
-// layer_norm() over the last dimensions, which have these sizes.
+// LayerNorm computes layer_norm() over the last dimensions, which have these sizes.
 class LayerNorm : public Module {
  public:
-  explicit LayerNorm(const Shape& sizes, const LayerNormOptions& options = {});
-  explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
-      : LayerNorm(Shape{size}, options) {}
+  explicit LayerNorm(const Shape& sizes, const LayerNormOptions& options = {},
+                     Site site = Site::here());
+  explicit LayerNorm(int64_t size, const LayerNormOptions& options = {}, Site site = Site::here())
+      : LayerNorm(Shape{size}, options, site) {}
+  // The first call sets the size of the last dimension.
+  explicit LayerNorm(const LayerNormOptions& options = {});
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
-  Variable scale() const { return scale_; }
-  Variable offset() const { return offset_; }
+  // Throw FailedPrecondition before the first call of a layer that was made without sizes.
+  Variable scale() const { return weights().scale; }
+  Variable offset() const { return weights().offset; }
 
  private:
+  struct Weights {
+    Variable scale;
+    Variable offset;
+  };
+  const Weights& weights() const;
+  const Weights& make_weights(const Shape& sizes, const void* first_call_of = nullptr) const;
+
   double epsilon_;
-  Variable scale_;
-  Variable offset_;
+  LayerNormOptions options_;
+  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
-// Rows of a variable, as of its value. They are always those that it has now, also where
-// cache_variable_reads() keeps what is read.
+// Returns rows of the current value of `table`, even inside cache_variable_reads().
 Tensor embedding_lookup(const Variable& table, const Tensor& ids, Site site = Site::here());
 
+// EmbeddingOptions sets how the table of an Embedding begins.
 struct EmbeddingOptions {
   Initializer initializer = uniform();
+  Regularizer regularizer = nullptr;  // none
   DType dtype = kFloat32;
 };
-// Ids in [0, count) to vectors of `width`.
+// Embedding maps ids in [0, count) to vectors of `width` elements.
 class Embedding : public Module {
  public:
-  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {});
+  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {},
+            Site site = Site::here());
   Tensor operator()(const Tensor& ids, Site site = Site::here()) const;
 
   Variable table() const { return table_; }
@@ -410,25 +350,32 @@ class Embedding : public Module {
   Variable table_;
 };
 
+// StringLookupOptions sets what happens to strings that are not in the vocabulary.
 struct StringLookupOptions {
-  // Ids before those of the vocabulary: 1 means that a string which is not in it gets the id 0, and
-  // 0 that such a string is an error.
+  // The number of ids before the ids of the vocabulary. With 1, an unknown string gets the id 0;
+  // with 0, an unknown string is an error.
   int64_t num_oov_indices = 1;
-  std::string oov_token = "[UNK]";  // what inverse() gives for that id
+  std::string oov_token = "[UNK]";  // what inverse() returns for the id of unknown strings
 };
-// Strings to ids: that of a string is its place in the vocabulary, after the ids before it. Each
-// call goes over the whole vocabulary, so call it on batches. Traced functions and the functions of
-// datasets may call it.
+// StringLookup maps strings to ids: the id of a string is its place in the vocabulary, counted
+// after the ids that come before the vocabulary.
+//
+//   nn::StringLookup lookup({"red", "green", "blue"});
+//   nn::Embedding colors(lookup.vocabulary_size(), 8);
+//   Tensor vectors = colors(lookup(Tensor({"green", "violet"})));
+//
+// Each call reads the whole vocabulary, so call it on batches. Traced functions and the functions
+// of datasets may call it.
 class StringLookup {
  public:
-  // Throws InvalidArgument for an empty vocabulary, or for a string that is in it twice.
+  // Throws InvalidArgument if the vocabulary is empty or contains a string twice.
   explicit StringLookup(std::vector<std::string> vocabulary,
                         const StringLookupOptions& options = {});
-  // Ids (int64) in the shape of the strings.
+  // Returns ids (int64) in the shape of the strings.
   Tensor operator()(const Tensor& strings, Site site = Site::here()) const;
-  // The strings that have these ids.
+  // Returns the strings that have these ids.
   Tensor inverse(const Tensor& ids, Site site = Site::here()) const;
-  // How many ids there are: what an Embedding needs.
+  // The number of ids, which an Embedding needs.
   int64_t vocabulary_size() const { return vocabulary_.size(); }
 
  private:
@@ -436,11 +383,13 @@ class StringLookup {
   Tensor vocabulary_;  // by id
 };
 
-// Layers, one after the other: anything that takes a tensor and gives one. Those that are modules
-// are parts of this one, named by their position: "0/kernel". (A lambda is welcome too, but hides
-// the variables of modules it captured.)
+// Sequential calls layers one after the other. A layer is any function from a tensor to a tensor.
 //
-//   nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
+//   nn::Sequential net{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
+//   Tensor logits = net(x);
+//
+// Layers that are modules become submodules, named by their position: "0/kernel". A lambda works
+// too, but hides the variables of the modules that it captures.
 class Sequential : public Module {
  public:
   Sequential();
@@ -456,7 +405,7 @@ class Sequential : public Module {
     push_back(std::forward<Layer>(layer));
   }
 
-  // Not while other threads call it.
+  // Appends a layer. No other thread may call the model meanwhile.
   template <internal::LayerLike Layer>
   void push_back(Layer&& layer) {
     if constexpr (std::derived_from<std::remove_cvref_t<Layer>, Module>) {
@@ -474,7 +423,7 @@ class Sequential : public Module {
 
 }  // namespace nn
 
-// Without a shape, zeros and ones are initializers.
+// Without a shape, zeros() and ones() return initializers.
 inline nn::Initializer zeros() { return nn::zeros(); }
 inline nn::Initializer ones() { return nn::ones(); }
 

@@ -1,35 +1,33 @@
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "cohort/formula.h"
-#include "cohort/gradient.h"
-#include "cohort/site.h"
 #include "cohort/variable.h"
 
-// Optimizers: how gradients change variables.
+// Optimizers change variables along their gradients.
 
 namespace cohort {
 template <typename Net>
 class TorchModule;
-}
+
+// Formula selects the formula and defaults of an optimizer or a layer, where torch and TensorFlow
+// (Keras) use one name for different things. Options that are not set have the library's defaults.
+enum class Formula { Torch, TensorFlow };
+
+}  // namespace cohort
 
 namespace cohort::optim {
 
-// A learning rate that depends on the number of updates made so far (an int64 scalar).
+// Schedule returns the learning rate after `step` updates, an int64 scalar. The functions that make
+// schedules throw InvalidArgument unless their number of steps is positive.
 using Schedule = std::function<Tensor(const Tensor& step)>;
 
-// A number, or a schedule.
+// LearningRate is a number or a schedule. Throws InvalidArgument if the number is negative or not
+// finite, or if the schedule is empty.
 class LearningRate {
  public:
   LearningRate(double rate);
   LearningRate(Schedule schedule);
   Tensor at(const Tensor& step) const { return schedule_(step); }
-  // The rate that never changes; nullopt for a schedule.
+  // Returns the number; nullopt for a schedule.
   std::optional<double> constant() const { return constant_; }
 
  private:
@@ -41,9 +39,9 @@ struct ExponentialDecayOptions {
   double initial_rate = 0.01;
   int64_t decay_steps = 1000;
   double decay_rate = 0.96;
-  bool staircase = false;  // in jumps of decay_steps
+  bool staircase = false;  // lower the rate only every decay_steps updates
 };
-// initial_rate * decay_rate ^ (step / decay_steps)
+// Returns the schedule initial_rate * decay_rate ^ (step / decay_steps).
 Schedule exponential_decay(const ExponentialDecayOptions& options, Site site = Site::here());
 
 struct PolynomialDecayOptions {
@@ -52,36 +50,44 @@ struct PolynomialDecayOptions {
   int64_t decay_steps = 1000;
   double power = 1;
 };
-// From initial_rate to end_rate in decay_steps, then constant.
+// Returns a schedule that goes from initial_rate to end_rate in decay_steps updates and stays
+// there. A `power` of 1 gives a straight line.
 Schedule polynomial_decay(const PolynomialDecayOptions& options, Site site = Site::here());
 
 struct CosineDecayOptions {
   double initial_rate = 0.01;
   int64_t decay_steps = 1000;
-  double alpha = 0;  // what remains at the end, as a share of initial_rate
+  double alpha = 0;  // the final rate as a share of initial_rate
 };
+// Returns a schedule that goes from initial_rate to alpha * initial_rate along half a cosine wave
+// in decay_steps updates and stays there.
 Schedule cosine_decay(const CosineDecayOptions& options, Site site = Site::here());
 
-// rates[i] up to and including step boundaries[i], the last rate afterwards. Boundaries increase.
+// Returns a schedule that is rates[i] up to and including step boundaries[i], and the last rate
+// afterwards. Throws InvalidArgument unless boundaries increase and are one fewer than the rates.
 Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates,
                             Site site = Site::here());
-// In even steps to the rate that `then` begins with: 1/steps of it for the first update, all of it
-// for update number `steps`, which is the first that `then` counts.
+// Returns a schedule that rises in even steps to the first rate of `then`. The first update uses
+// 1/steps of it. Update number `steps` uses all of it and is the first that `then` counts.
 Schedule warmup(int64_t steps, LearningRate then, Site site = Site::here());
 
-// Limits on gradients, applied in this order; 0 = no limit.
+// Clipping limits gradients. The limits are applied in this order. Empty: no limit. A limit must be
+// positive (InvalidArgument).
 struct Clipping {
-  double value = 0;        // each element to [-value, value]
-  double norm = 0;         // each gradient's L2 norm
-  double global_norm = 0;  // the L2 norm of all gradients together
+  std::optional<double> value = std::nullopt;  // each element is cut to [-value, value]
+  std::optional<double> norm = std::nullopt;   // the largest L2 norm of each gradient
+  // The largest L2 norm of all gradients together.
+  std::optional<double> global_norm = std::nullopt;
 };
 
-// Gradients with their limits applied; undefined ones stay undefined and sparse ones sparse, where
-// rows named twice count with their sum. A limit that is not positive is InvalidArgument.
-Gradients clip_by_value(const Gradients& gradients, double value);
-Gradients clip_by_norm(const Gradients& gradients, double norm);
-Gradients clip_by_global_norm(const Gradients& gradients, double norm);
-Tensor global_norm(const Gradients& gradients);
+// Return the gradients with one limit applied. Undefined gradients stay undefined and sparse
+// gradients stay sparse; a row that a sparse gradient names twice counts with its sum. They throw
+// InvalidArgument unless the limit is positive.
+Gradients clip_by_value(const Gradients& gradients, double value, Site site = Site::here());
+Gradients clip_by_norm(const Gradients& gradients, double norm, Site site = Site::here());
+Gradients clip_by_global_norm(const Gradients& gradients, double norm, Site site = Site::here());
+// Returns the L2 norm of all gradients together.
+Tensor global_norm(const Gradients& gradients, Site site = Site::here());
 
 namespace internal {
 struct OptimizerAccess;
@@ -89,46 +95,53 @@ struct OptimizerState;
 struct Rule;
 }  // namespace internal
 
-// Changes variables along their gradients and keeps what it needs for that in slot variables, which
-// are named after theirs ("kernel/momentum") and made at the first update.
+// Optimizer is the base of all optimizers, which change variables along their gradients.
 //
-// A sparse gradient (IndexedSlices), as that of nn::Embedding, changes the rows that it names; rows
-// named twice count once, with their sum. `lazy_rows` says whether other rows move as well. Use one
-// optimizer from one thread at a time, or inside a strategy, which sums the gradients of all
-// replicas first.
+//   optim::Adam adam({.learning_rate = 0.01});
+//   Tensor first_loss = adam.minimize([&] { return nn::softmax_cross_entropy(model(x), y); },
+//                                     model.trainable_variables());
+//
+// An optimizer keeps state such as momentum in slot variables. A slot is named after its variable
+// ("kernel/momentum") and made at the first update. A sparse gradient (IndexedSlices), such as that
+// of nn::Embedding, changes the rows that it names; a row that is named twice changes once, by the
+// sum. `lazy_rows` sets whether the other rows change as well.
+//
+// Use an optimizer from one thread at a time, or inside a strategy. A strategy sums the gradients
+// of all replicas before the update.
 class Optimizer {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update. Variables whose gradient is undefined stay as they are (a warning names them once);
-  // none at all, unequal numbers, and wrong shapes are InvalidArgument, and then nothing changes.
-  // In a graph the update happens when the returned tensor is run.
+  // Makes one update. A variable whose gradient is undefined stays as it is, and a warning names it
+  // once. Throws InvalidArgument, and changes nothing, if no gradient is defined, if there are not
+  // as many gradients as variables, or if a shape is wrong. In a graph the update happens when the
+  // returned tensor is run.
   Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables,
                          Site site = Site::here());
 
   // Runs `loss` under a tape and applies its gradients. Returns the loss.
   Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables,
                   Site site = Site::here());
-  // The same for a tensor of the graph being built: one update of the graph's trainable variables,
-  // or of those given, for each run of the returned tensor. `step`, when given, is counted up.
+  // The same in a graph being built. Each run of the returned tensor updates `variables` once, or
+  // the graph's trainable variables if none are given. If `step` is given, each run adds 1 to it.
   Tensor minimize(const Tensor& loss, const std::vector<Variable>& variables = {},
                   std::optional<Variable> step = std::nullopt, Site site = Site::here());
-  // The same for a module of LibTorch, by torch's autograd. Defined in <cohort/torch.h>.
+  // The same for a LibTorch module, with torch's autograd. Defined in <cohort/torch.h>.
   template <typename Net>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net);
 
-  // Number of updates made.
-  Variable iterations() const;
-  // The rate that the next update will use.
-  Tensor learning_rate() const;
+  // The number of updates made.
+  Variable iterations(Site site = Site::here()) const;
+  // The rate of the next update.
+  Tensor learning_rate(Site site = Site::here()) const;
   void set_learning_rate(LearningRate rate);
 
-  // The slot of that name for `variable`. Throws NotFound before the first update.
+  // Returns the slot `name` of `variable`. Throws NotFound if the optimizer has no such slot, or
+  // before the first update.
   Variable slot(const Variable& variable, const std::string& name) const;
-  // Everything that a checkpoint must keep: iterations, then the slots in the order of their
-  // making.
+  // Returns what a checkpoint must keep: iterations, then the slots in the order of their creation.
   std::vector<Variable> variables() const;
 
  protected:
@@ -136,30 +149,33 @@ class Optimizer {
 
  private:
   friend struct internal::OptimizerAccess;
-  std::unique_ptr<internal::OptimizerState> state_;
+  cohort::internal::Owned<internal::OptimizerState> state_;
 };
 
-// Each optimizer has torch's formula, or TensorFlow's where `formula` asks for it. A default that
-// differs stands as "torch's; TensorFlow's". In TensorFlow's formulas weight_decay shrinks the
-// variable itself, by learning_rate * weight_decay of it before the update, and does not pass
-// through the gradient.
+// Each optimizer computes torch's formula by default, and TensorFlow's if `formula` is
+// Formula::TensorFlow. Where their defaults differ, a comment gives both: "torch's; TensorFlow's".
 //
-// With lazy_rows a sparse gradient changes only the rows that it names, in the variable and in the
-// slots, as torch.optim.SparseAdam does. Without it the gradient of all other rows is 0: they move
-// by what past gradients left in the slots, and all weights decay. That is what Keras does, and
-// torch with the dense gradient that torch.nn.Embedding has unless it is made with sparse=True.
+// weight_decay adds weight_decay * variable to the gradient in torch's formulas. In TensorFlow's
+// formulas it bypasses the gradient: before the update, the variable shrinks by learning_rate *
+// weight_decay of its value.
+//
+// With lazy_rows, a sparse gradient changes only the rows that it names, in the variable and in the
+// slots, as torch.optim.SparseAdam does. Without lazy_rows, the gradient of the other rows is 0:
+// past gradients in the slots still move them, and all weights decay. Keras does the same, and so
+// does torch unless torch.nn.Embedding is made with sparse=True.
 
 struct SgdOptions {
   // With momentum, torch multiplies the sum of past gradients by the rate of this update.
-  // TensorFlow adds up past updates, each with the rate that it had, in a slot named "velocity".
+  // TensorFlow adds up past updates, each with the rate of its time, in a slot named "velocity".
   Formula formula = Formula::Torch;
   LearningRate learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
-  double weight_decay = 0;             // adds weight_decay * variable to the gradient
+  double weight_decay = 0;
   std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
+// Sgd is stochastic gradient descent, with optional momentum.
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const SgdOptions& options = {});
@@ -176,6 +192,7 @@ struct AdamOptions {
   std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
+// Adam scales each step by moving averages of the gradient and of its square.
 class Adam : public Optimizer {
  public:
   explicit Adam(const AdamOptions& options = {});
@@ -187,11 +204,12 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   std::optional<double> epsilon = {};  // 1e-8; 1e-7
-  // Shrinks the variable itself, not through the gradient.
+  // With either formula, weight decay shrinks the variable itself and bypasses the gradient.
   std::optional<double> weight_decay = {};  // 0.01; 0.004
   std::optional<bool> lazy_rows = {};       // true; false
   Clipping clipping = {};
 };
+// AdamW is Adam with weight decay that bypasses the gradient.
 class AdamW : public Optimizer {
  public:
   explicit AdamW(const AdamWOptions& options = {});
@@ -207,31 +225,31 @@ struct AdagradOptions {
   std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
+// Adagrad divides each step by the root of the sum of all past squared gradients.
 class Adagrad : public Optimizer {
  public:
   explicit Adagrad(const AdagradOptions& options = {});
 };
 
 struct RmsPropOptions {
-  // torch divides by sqrt(mean square) + epsilon, TensorFlow by sqrt(mean square + epsilon), and
-  // its momentum is that of Sgd.
+  // torch divides by sqrt(mean square) + epsilon, TensorFlow by sqrt(mean square + epsilon). Their
+  // momentum differs as in Sgd.
   Formula formula = Formula::Torch;
   std::optional<LearningRate> learning_rate = {};  // 0.01; 0.001
   std::optional<double> rho = {};                  // 0.99; 0.9
   std::optional<double> epsilon = {};              // 1e-8; 1e-7
   double momentum = 0;
-  bool centered = false;
+  bool centered = false;  // divide by the standard deviation of the gradient instead
   double weight_decay = 0;
   std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
+// RmsProp divides each step by the root of a moving average of squared gradients.
 class RmsProp : public Optimizer {
  public:
   explicit RmsProp(const RmsPropOptions& options = {});
 };
 
-// TensorFlow's formula; torch has none. Rows are lazy, as in TensorFlow's own op for sparse
-// gradients.
 struct FtrlOptions {
   LearningRate learning_rate = 0.001;
   double learning_rate_power = -0.5;
@@ -240,6 +258,8 @@ struct FtrlOptions {
   double l2 = 0;
   Clipping clipping = {};
 };
+// Ftrl follows the regularized leader. It has TensorFlow's formula; torch has none. A sparse
+// gradient changes only the rows that it names, as in TensorFlow's op.
 class Ftrl : public Optimizer {
  public:
   explicit Ftrl(const FtrlOptions& options = {});

@@ -1,26 +1,21 @@
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "cohort/dataset.h"
+#include "cohort/internal/owned.h"
 
-// Datasets of what is in files.
+// Datasets that read files.
 //
-// What readers make of bad input: DataLoss naming the file and the record or line, after which the
-// next file is still readable. Files compressed with gzip or zstd are recognised by their content.
+// If a file is damaged, a reader throws DataLoss, which names the file and the record or line. The
+// next file is still readable afterwards. Readers recognize files compressed with gzip or zstd by
+// their content.
 namespace cohort::data {
 
-// The names of the files that match shell patterns, sorted. Throws NotFound when a pattern matches
-// nothing.
+// The sorted names of the files that match shell patterns. Throws NotFound if a pattern matches no
+// file.
 Dataset files(const std::vector<std::string>& patterns);
-// Names of files, in each reader: a list, or a dataset of strings, which may be shuffled.
+// Files names the files of a reader: a list, or a dataset of strings, which may be shuffled.
 class Files {
  public:
   Files(const char* path) : Files(std::vector<std::string>{path}) {}
@@ -34,101 +29,119 @@ class Files {
   Dataset names_;
 };
 
+// Options of text_lines.
 struct TextOptions {
   int64_t skip_lines = 0;             // at the start of each file
-  int64_t max_line_bytes = 16 << 20;  // a longer line is DataLoss
+  int64_t max_line_bytes = 16 << 20;  // a longer line throws DataLoss
 };
-// Lines without their ends ("\n" or "\r\n").
+// Lines of text without their ends ("\n" or "\r\n").
 Dataset text_lines(const Files& files, const TextOptions& options = {});
 
+// The type of one column that csv() reads.
 struct CsvColumn {
   DType dtype = kFloat32;
-  // For an empty field; without it an empty field is DataLoss.
+  // The value of an empty field. Without it, an empty field throws DataLoss.
   std::optional<Tensor> fallback = std::nullopt;
 };
+// Options of csv().
 struct CsvOptions {
   bool header = true;                // the first line of each file names the columns
   std::vector<int64_t> select = {};  // numbers of the columns to read, ascending; default: all
   char delimiter = ',';
-  int64_t max_record_bytes = 16 << 20;  // a longer record is DataLoss
+  int64_t max_record_bytes = 16 << 20;  // a longer record throws DataLoss
 };
-// Records of RFC 4180 as tuples of scalars, one per column of `columns`, which lists what is read.
+// Records of RFC 4180 as tuples of scalars. `columns` lists the columns that are read.
+//
+//   auto rows = data::csv("houses.csv", {{kFloat32}, {kInt64, Tensor(int64_t{0})}});
+//   for (auto [price, rooms] : rows.as<float, int64_t>()) std::cout << price / rooms << '\n';
 Dataset csv(const Files& files, std::vector<CsvColumn> columns, const CsvOptions& options = {});
 
-// Records of `bytes` bytes as strings, between `header` and `footer` bytes that are left out.
+// Bytes at the start and at the end of each file that fixed_length_records() leaves out.
 struct FixedLengthOptions {
   int64_t header = 0;
   int64_t footer = 0;
 };
+// Records of `bytes` bytes as strings.
 Dataset fixed_length_records(const Files& files, int64_t bytes,
                              const FixedLengthOptions& options = {});
-// (image (3, 32, 32) uint8, label int64), of CIFAR's binary files.
+// CIFAR-10's binary files: (image (3, 32, 32) uint8, label int64).
 Dataset cifar10(const Files& files);
-// (image, coarse label, fine label).
+// CIFAR-100's binary files: (image, coarse label, fine label).
 Dataset cifar100(const Files& files);
 
+// Options of tfrecord().
 struct TFRecordOptions {
   bool check_crc = true;
-  int64_t max_record_bytes = int64_t{1} << 30;  // a longer record is DataLoss
+  int64_t max_record_bytes = int64_t{1} << 30;  // a longer record throws DataLoss
 };
-// Records as strings.
+// The records of TFRecord files as strings.
 Dataset tfrecord(const Files& files, const TFRecordOptions& options = {});
 
-// One feature of a tf.Example: float32, int64 or string.
+// The type of one feature of a tf.Example: float32, int64 or string.
 struct Feature {
   DType dtype = kFloat32;
-  // An unknown first size takes as many values as there are.
+  // An unknown first size takes all values of the feature.
   Shape shape = {};
-  // For examples that lack the feature; without it that is InvalidArgument.
+  // The value for examples without the feature. Without a fallback, such an example throws
+  // InvalidArgument.
   std::optional<Tensor> fallback = std::nullopt;
 };
 using Features = std::map<std::string, Feature>;
-// A serialized tf.Example as a map of tensors. Throws InvalidArgument naming the feature.
+// Turns a serialized tf.Example into a map of tensors. Throws InvalidArgument, naming the feature.
+//
+//   data::Features features = {{"image", {.shape = {784}}}, {"label", {.dtype = kInt64}}};
+//   auto examples = data::tfrecord("train.tfrecord").map(data::example_parser(features));
 Element parse_example(const std::string& bytes, const Features& features);
+// Returns parse_example() as a function for Dataset::map.
 Function example_parser(Features features);
-// The reverse: each tensor of a map (float32, int64, string, or an integer that fits) as a feature.
+// The reverse of parse_example(): writes each tensor of a map as a feature. A tensor is float32,
+// int64, string, or of a smaller floating or integer type.
 std::string make_example(const Element& element);
 
-// The whole of a file of the MNIST family (idx), plain or compressed with gzip or zstd. Throws
-// NotFound, or DataLoss saying what is wrong with the file.
+// Returns the whole of an idx file, as MNIST has them, plain or compressed with gzip or zstd.
+// Throws NotFound, or DataLoss that says what is wrong with the file.
 Tensor read_idx(const std::string& path);
-// Rows of idx files, read as they are needed: a batch is read from the file straight into its
-// memory.
+// The rows of idx files. A batch is read from the file directly into its memory when it is needed.
 Dataset idx(const Files& files);
-// NumPy's array files; C and Fortran order, either byte order.
+// Returns the array of a NumPy .npy file, in C or Fortran order and in either byte order.
 Tensor read_npy(const std::string& path);
-// The arrays of an .npz archive by name.
+// Returns the arrays of an .npz archive by name.
 std::map<std::string, Tensor> read_npz(const std::string& path);
-// Rows of .npy files, read as they are needed.
+// The rows of .npy files, which are read when they are needed.
 Dataset npy(const Files& files);
+// Writes the tensor as an .npy file.
 void write_npy(const std::string& path, const Tensor& tensor);
 
-// Writes TFRecord files. close() reports what the destructor can only log.
+// TFRecordWriter writes a TFRecord file. close() throws errors, which the destructor can only log.
+//
+//   data::TFRecordWriter writer("train.tfrecord");
+//   writer.write(data::make_example(data::Element::map({{"image", x}, {"label", y}})));
+//   writer.close();
 class TFRecordWriter {
  public:
-  // Throws when the file cannot be made.
+  // Throws if the file cannot be created.
   explicit TFRecordWriter(const std::string& path);
   ~TFRecordWriter();
   TFRecordWriter(const TFRecordWriter&) = delete;
   TFRecordWriter& operator=(const TFRecordWriter&) = delete;
 
   void write(std::string_view record);
-  // Hands what was written to the system, so that it survives the end of this program.
+  // Passes what was written to the system, so that it survives the end of this program.
   void flush();
   void close();
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  cohort::internal::Owned<Impl> impl_;
 };
 
-// Training and test set: (image (28, 28) uint8, label uint8).
+// A training set and a test set: (image (28, 28) uint8, label uint8).
 struct TrainAndTest {
   Dataset train;
   Dataset test;
 };
-// The four files of the set, compressed or not, in `directory`. Throws NotFound naming the missing
-// file and where it comes from.
+// Reads the four files of the set, compressed or not, from `directory`. Throws NotFound, which
+// names the missing file and where to get it.
 TrainAndTest mnist(const std::string& directory);
 TrainAndTest fashion_mnist(const std::string& directory = "/usr/share/datasets/fashion-mnist");
 

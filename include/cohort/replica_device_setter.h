@@ -1,40 +1,36 @@
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "cohort/cluster.h"
 #include "cohort/device.h"
 #include "cohort/dtype.h"
 #include "cohort/shape.h"
 
-// Between-graph replication: where the nodes of a worker's graph go. Parameters go to the ps tasks,
-// which all workers share, and everything else to the worker.
+// Between-graph replication: each worker builds its own graph. The setter places the parameters on
+// the ps tasks, which all workers share, and every other node on the worker.
 
 namespace cohort {
 
-// A parameter that is being added to a graph, as a strategy sees it.
+// ParameterRequest describes a parameter that is being added to a graph.
 struct ParameterRequest {
   std::string name;
   std::string op;
-  std::string device;          // what the scopes inside the setter's ask for
-  std::optional<DType> dtype;  // nullopt when only its initializer knows
-  Shape shape;                 // unknown likewise
+  std::string device;          // as requested by the scopes inside the setter's
+  std::optional<DType> dtype;  // nullopt: only the initializer knows the dtype
+  Shape shape;                 // unknown: only the initializer knows the shape
 };
 
-// Says which ps task takes the parameter, counted from 0. It is asked in the order in which the
-// parameters are made, so every worker must make them in the same order.
+// PsStrategy returns the ps task for a parameter, counted from 0. It is called in the order in
+// which parameters are created, so all workers must create them in the same order.
 using PsStrategy = std::function<int(const ParameterRequest&)>;
-// What a parameter adds to the load of its task.
+// LoadFunction returns what a parameter adds to the load of its task.
 using LoadFunction = std::function<double(const ParameterRequest&)>;
 
-// The bytes of the parameter. InvalidArgument naming it when its dtype or shape is not fully known.
+// Returns the bytes of the parameter. Throws InvalidArgument if they are not known, with its name.
 double byte_size_load_fn(const ParameterRequest& parameter);
 
-// One task after the other. Copies share the turn.
+// RoundRobinStrategy returns one task after the other. Copies share the turn.
 class RoundRobinStrategy {
  public:
   explicit RoundRobinStrategy(int num_tasks);
@@ -45,7 +41,7 @@ class RoundRobinStrategy {
   std::shared_ptr<int> next_;
 };
 
-// The task with the least load so far, of equal ones the first. Copies share the loads.
+// GreedyLoadBalancingStrategy returns the first task with the least load. Copies share the loads.
 class GreedyLoadBalancingStrategy {
  public:
   explicit GreedyLoadBalancingStrategy(int num_tasks, LoadFunction load = byte_size_load_fn);
@@ -57,25 +53,31 @@ class GreedyLoadBalancingStrategy {
   std::shared_ptr<std::vector<double>> loads_;
 };
 
+// ReplicaDeviceSetterOptions sets the devices of a replica_device_setter().
 struct ReplicaDeviceSetterOptions {
-  int ps_tasks = 0;  // how many there are; a cluster says it itself
+  int ps_tasks = 0;  // number of ps tasks, for use without a ClusterSpec
   std::string ps_device = "/job:ps";
-  std::string worker_device = "/job:worker";  // usually with this worker's task
-  bool merge_devices = true;  // false: a node that asks for any device keeps it as it is
+  std::string worker_device = "/job:worker";  // usually with the task of this worker
+  bool merge_devices = true;  // false: a node that requests any device keeps exactly that
   std::vector<std::string> parameter_ops = {"VariableHandle"};
-  PsStrategy strategy = nullptr;  // nullptr: in turn
+  PsStrategy strategy = nullptr;  // nullptr: round robin
 };
 
-// For device(): auto on = device(replica_device_setter(cluster, {.worker_device =
-// "/job:worker/task:1"}));
+// Returns a function for device() that places the nodes of one worker.
 //
-// A parameter goes to the ps device and, unless scopes inside name another job, to the task that
-// the strategy says; other nodes go to the worker device; what scopes inside ask for wins. Without
-// ps tasks it changes nothing. Throws InvalidArgument for a text that is not a device name, a
-// negative number of tasks, and, when a parameter is made, for a strategy's answer that is not a
-// task.
+//   auto building = graph.as_default();
+//   auto on = device(replica_device_setter(cluster, {.worker_device = "/job:worker/task:1"}));
+//   Variable kernel = get_variable("kernel", {.shape = {2, 3}});  // on a ps task
+//   Tensor product = matmul(x, kernel);                           // on the worker
+//
+// A parameter goes to the ps device and to the task that the strategy returns, unless a scope
+// inside names another job. Any other node goes to the worker device. What scopes inside request
+// has precedence. Without ps tasks the function changes nothing.
+//
+// Throws InvalidArgument if a text is not the name of a device, or if the number of tasks is
+// negative. Creating a parameter throws it if the strategy returns a task that does not exist.
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options);
-// The ps tasks are those of the job that ps_device names.
+// Uses the ps tasks of `cluster`: those of the job that ps_device names.
 DeviceFunction replica_device_setter(const ClusterSpec& cluster,
                                      const ReplicaDeviceSetterOptions& options = {});
 

@@ -1,14 +1,7 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "cohort/cluster.h"
-#include "cohort/credentials.h"
+#include "cohort/internal/durations.h"
+#include "cohort/internal/owned.h"
 #include "cohort/session.h"
 
 namespace cohort {
@@ -17,28 +10,29 @@ namespace internal {
 class TaskServer;
 }
 
+// ServerOptions configures a Server.
 struct ServerOptions {
-  // For sessions on this server that do not say otherwise. Its credentials are not used.
+  // For sessions on this server that set no options. The credentials in it are not used.
   SessionOptions session = {};
-  // What is shown to other tasks and to clients, and demanded of them. A server of a cluster on one
-  // host listens on the loopback interface only; one that others reach needs certificates, or
-  // `insecure`.
+  // What the server shows to other tasks and to clients, and demands of them. If all tasks of the
+  // cluster are on one host, the server listens on the loopback interface only; otherwise it needs
+  // certificates, or `insecure`.
   Credentials credentials = credentials_from_environment();
-  // A task that is silent for longer is given up. One that has ended is noticed at once.
+  // How long a task may be silent before it counts as lost. The end of a task is noticed at once.
   std::chrono::milliseconds silence_limit{10'000};
-  // Whether the constructor starts it.
+  // Whether the constructor starts the server.
   bool start = true;
-  // The other tasks were started with a cluster that does not have this one: a worker that a
-  // ClusterCoordinator is told of later. Otherwise tasks of different clusters do not connect.
+  // Set for a worker that ClusterCoordinator::add_worker() adds later: the other tasks were started
+  // with a cluster without it. Otherwise tasks with different clusters do not connect.
   bool joins_later = false;
 };
 
-// What a server does at the moment.
+// ServerStatus says what a server does at the moment.
 struct ServerStatus {
   struct Session {
     uint64_t id = 0;
     std::string client = {};
-    uint64_t steps = 0;  // begun so far
+    uint64_t steps = 0;  // started so far
   };
   struct Peer {
     std::string name = {};
@@ -50,58 +44,62 @@ struct ServerStatus {
   };
   std::string task = {};  // "/job:ps/replica:0/task:0"
   std::vector<std::string> devices = {};
-  std::vector<Session> sessions = {};  // whose master it is
-  uint64_t worker_sessions = 0;        // of any master, that it runs parts for
-  uint64_t plans = 0;                  // registered by those
+  std::vector<Session> sessions = {};  // with this server as master
+  uint64_t worker_sessions = 0;        // of any master
+  uint64_t plans = 0;                  // registered by these worker sessions
   uint64_t running_steps = 0;
   std::vector<Peer> peers = {};
 };
 
-// One task of a cluster. It runs the parts of graphs that masters give it on the devices of this
-// process, and is itself the master of the sessions that are opened on it. Its devices keep their
-// state (variables, queues) when sessions end: sessions that name the same thing share it.
+// Server makes this process one task of a cluster. It runs the parts of graphs that masters send it
+// on the devices of this process, and is the master of the sessions that clients open on it. Its
+// devices keep their state (variables, queues) when sessions end; sessions share state by its name.
 //
-// Several servers may live in one process; each has its own state. Thread-safe.
+//   Server server = Server::create_local_server();
+//   Session remote(graph, server.target());
+//   server.stop();
+//
+// A process may have several servers; each has its own state. Thread-safe.
 class Server {
  public:
-  // What `task` leaves out follows from the cluster, see make_server_def. Throws InvalidArgument
-  // for an address without a port or with one that cannot be, Internal for a job that the cluster
-  // does not have, Unknown when the address is in use.
+  // make_server_def() completes what `task` leaves out. Throws InvalidArgument if the address has
+  // no valid port, Internal if the cluster lacks the job, Unknown if the address is in use.
   explicit Server(const ClusterSpec& cluster, const ServerTask& task = {},
                   const ServerOptions& options = {});
   explicit Server(const ServerDef& def, const ServerTask& task = {},
                   const ServerOptions& options = {});
-  // Stops as stop() does.
+  // Calls stop().
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // A cluster of one job, "localhost", with one task, at a port that the system chooses.
+  // Returns the one task of a cluster with one job, "localhost", at a port of the system's choice.
   static Server create_local_server(const ServerOptions& options = {});
 
-  // Begins to serve. Harmless when it does. FailedPrecondition after stop().
+  // Starts to serve, unless it has started. Throws FailedPrecondition after stop().
   void start();
-  // Returns when the server has stopped, at once when it has: by stop(), by SIGTERM, or because a
-  // coordinator shut the cluster down. A client or a master that dies does not end it.
+  // Starts the server if necessary. Returns when it has stopped: by stop(), by SIGTERM, or because
+  // a coordinator shut the cluster down. After SIGTERM the server goes on until clients have closed
+  // their sessions, for at most 4 s, so that a training that got the signal, too, can be saved. A
+  // client or a master that dies does not stop the server.
   void join();
-  // Ends all sessions and connections. The port is free when it returns.
+  // Ends all sessions and connections. The port is free on return.
   void stop();
 
   // "grpc://host:port", for Session.
   std::string target() const;
-  // With the port that the system chose where 0 was given.
+  // With the port that the system chose in place of port 0.
   ServerDef server_def() const;
   ServerStatus status() const;
 
  private:
-  std::unique_ptr<internal::TaskServer> impl_;
+  internal::Owned<internal::TaskServer> impl_;
 };
 
-// Ends all sessions of the server at `target` and forgets the state of these containers on all
-// tasks of its cluster; of the default container, which all state is in unless told otherwise, when
-// the list is empty.
+// Ends all sessions of the server at `target`, and deletes the state of these containers on all
+// tasks of its cluster. Empty: the default container, which holds all state that names no other.
 void reset(std::string_view target, const std::vector<std::string>& containers = {});
-// What the server at `target` says of itself.
+// Returns the status of the server at `target`.
 ServerStatus server_status(std::string_view target);
 
 }  // namespace cohort

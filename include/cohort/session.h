@@ -1,19 +1,10 @@
 #pragma once
 
-#include <chrono>
-#include <initializer_list>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "cohort/cluster.h"
-#include "cohort/credentials.h"
 #include "cohort/graph.h"
-#include "cohort/tensor.h"
+#include "cohort/internal/durations.h"
 
 namespace cohort {
 
@@ -23,61 +14,67 @@ class PartialRunState;
 struct PreparedCall;
 }  // namespace internal
 
-// A tensor of the graph, and the value that a run uses for it instead of computing it.
+// Feed gives a tensor of the graph a value, which a run uses instead of computing the tensor.
 struct Feed {
   Tensor tensor;
   Tensor value;
 };
 using Feeds = std::vector<Feed>;
 
+// SessionOptions sets where and how a Session runs its graph.
 struct SessionOptions {
-  // Writes the devices to stderr ("Device mapping:", then one per line), and one line per node when
-  // it is placed: "name: (Op): /job:.../device:CPU:0".
+  // Prints the devices to stderr ("Device mapping:", then one per line), and a line for each node
+  // when the node is placed: "name: (Op): /job:.../device:CPU:0".
   bool log_device_placement = false;
-  // A node whose device does not exist, or cannot run it, goes to another device of its task.
+  // Moves a node to another device of its task if its own does not exist or cannot run the op.
   bool allow_soft_placement = false;
-  // Sends float32 values from device to device as bfloat16: half the bytes, 8 bits of mantissa.
+  // Sends float32 values between devices as bfloat16: half the bytes, 8 bits of mantissa.
   bool enable_bfloat16_sendrecv = false;
-  // Runs longer than this end with DeadlineExceeded; 0 = no limit.
-  std::chrono::milliseconds timeout{0};
-  // The rest is for sessions on a server. The tasks that the graph may use, as device patterns:
-  // {"/job:ps", "/job:worker/task:1"}. None: all. The server's own is always one of them.
+  // The limit for each run, which then throws DeadlineExceeded. Empty: no limit; 0, as in
+  // TensorFlow, is the same as empty.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  // The other options are for sessions on a server. The tasks that the graph may use, as device
+  // patterns such as "/job:worker/task:1". Empty: all. The server's own task is always included.
   std::vector<std::string> device_filters = {};
-  // State of its own on every task instead of what the tasks share; gone with the session.
+  // Gives this session its own state on every task, which is deleted with the session, instead of
+  // the state that sessions share.
   bool isolate_session_state = false;
-  // Names of this session's own for tasks, whatever cluster they were started as. The server that
-  // it is opened on must be one of them, once, and not under the name that it was started with:
-  // InvalidArgument. Such a session has state of its own, unless it says otherwise.
+  // Other names for the tasks, for this session only. The cluster must contain the server that the
+  // session connects to, once, under another name than its own (InvalidArgument). Such a session
+  // has its own state, unless share_cluster_state is true.
   std::optional<ClusterSpec> cluster = std::nullopt;
   bool share_cluster_state = false;
-  // What is shown to the server, and demanded of it.
+  // The certificates and token that the session shows to the server and requires from it.
   Credentials credentials = credentials_from_environment();
-  // A server that is silent for longer is given up.
+  // How long the server may be silent before its connection counts as lost.
   std::chrono::milliseconds silence_limit{10'000};
 };
 
+// RunOptions applies to one run.
 struct RunOptions {
-  std::chrono::milliseconds timeout{0};  // 0 = the session's
-  bool trace = false;                    // fills RunMetadata
+  // Empty: as in SessionOptions; 0, as in TensorFlow, is the same as empty.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  bool trace = false;  // fills RunMetadata
 };
 
-// What a traced run did: one entry per node that ran.
+// NodeTiming says when and where a traced run executed one node.
 struct NodeTiming {
   std::string node;
   std::string op;
   std::string device;
-  std::chrono::nanoseconds start;  // since the run began
+  std::chrono::nanoseconds start;  // since the start of the run
   std::chrono::nanoseconds duration;
   int64_t output_bytes;
 };
+// RunMetadata is the trace of one run: an entry for each node that the run executed.
 struct RunMetadata {
   std::vector<NodeTiming> nodes;
-  // The run as Chrome trace JSON, which chrome://tracing and Perfetto open: one row per device.
+  // Returns the run as JSON for chrome://tracing and Perfetto, with one row per device.
   std::string to_chrome_trace() const;
 };
 
-// A signature that was looked up once: runs with the same feeds and fetches, given by position.
-// Shares the session's life.
+// Callable is a prepared call of a Session: see Session::make_callable(). Feeds are given by
+// position. A call throws FailedPrecondition after the Session is closed.
 class Callable {
  public:
   std::vector<Tensor> operator()(const std::vector<Tensor>& feed_values) const;
@@ -90,7 +87,7 @@ class Callable {
   std::shared_ptr<const internal::PreparedCall> call_;
 };
 
-// A run in pieces, see Session::partial_run_setup. A handle: copies are the same run.
+// PartialRun is a run in several pieces. See Session::partial_run_setup. Copies share one run.
 class PartialRun {
  private:
   friend class Session;
@@ -98,48 +95,57 @@ class PartialRun {
   std::shared_ptr<internal::PartialRunState> state_;
 };
 
-// Runs a graph. Only what the fetches need runs; a signature (which tensors are fed and fetched) is
-// compiled at its first run and kept while it is one of the 256 used last. State lives with the
-// session's devices: variables keep their values from run to run.
+// Session runs a graph.
 //
-// The graph may grow between runs. Thread-safe: any number of threads may run at the same time.
+//   auto building = graph.as_default();
+//   Tensor a = placeholder(kFloat32, {2});
+//   Tensor b = sum(a * 2.f);
+//   Session session;
+//   float result = session.run(b, {{a, Tensor({1.f, 2.f})}}).to<float>();  // 6
+//
+// A run executes only the nodes that its fetches need. The first run with some feeds and fetches
+// compiles them; the session keeps the 256 combinations used last. Variables keep their values from
+// run to run, because state belongs to the devices of the session. The graph may grow between runs.
+// Thread-safe: several threads may run at the same time.
 class Session {
  public:
-  // Runs the graph that this thread is building, in this process. A target "grpc://host:port", or
-  // "host:port" for short, asks the server there instead, which places the graph on the devices of
-  // its whole cluster (cohort/server.h); any other target is NotFound.
+  // Runs the graph that this thread builds, or the given one. An empty target runs it in this
+  // process. The target "grpc://host:port", or "host:port", connects to a Server, which places the
+  // graph on the devices of its whole cluster. Throws NotFound for any other target.
   explicit Session(std::string_view target = "", const SessionOptions& options = {});
   explicit Session(const Graph& graph, std::string_view target = "",
                    const SessionOptions& options = {});
-  // Ends as close() does.
+  // Closes the session.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // The value of one tensor. Feeding a tensor of another graph, one that may not be fed, a wrong
-  // dtype or shape, or one twice is InvalidArgument; so is a placeholder that is needed and not
-  // fed.
+  // Returns the value of one tensor. Throws InvalidArgument if a needed placeholder is not fed, or
+  // if a feed is of another graph, must not be fed, is fed twice or has a wrong dtype or shape.
   Tensor run(const Tensor& fetch, const Feeds& feeds = {}, const RunOptions& options = {},
              RunMetadata* metadata = nullptr);
-  // Several, in the order asked for; the same may be asked for twice.
+  // Returns several values, in the given order. A tensor may occur more than once.
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds = {},
                           const RunOptions& options = {}, RunMetadata* metadata = nullptr);
   std::vector<Tensor> run(std::initializer_list<Tensor> fetches, const Feeds& feeds = {},
                           const RunOptions& options = {}, RunMetadata* metadata = nullptr);
-  // By name.
+  // Returns values by name.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& fetches,
                                     const Feeds& feeds = {}, const RunOptions& options = {},
                                     RunMetadata* metadata = nullptr);
 
+  // Prepares a call with these feeds and fetches.
+  //
+  //   Callable call = session.make_callable({x}, {loss});
+  //   Tensor value = call({Tensor({1.f, 2.f})})[0];
   Callable make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
 
-  // A run whose feeds and fetches come in pieces: this says which there will be. Each piece gives
-  // some of the feeds and gets those of the fetches that can be computed by then. No node runs
-  // twice: what one piece computes, later ones use. What comes between pieces is kept by the
-  // caller's process.
+  // Begins a run in pieces, and declares all its feeds and fetches. Each partial_run() provides
+  // some of the feeds and returns some of the fetches, which must not need later feeds. No node
+  // runs twice: a later piece uses what an earlier piece computed, which this process keeps.
   //
-  // A feed or fetch that was not declared, or comes a second time, and a fetch that needs what has
-  // not been fed yet, are InvalidArgument and end nothing; other errors end the run.
+  // partial_run() throws InvalidArgument if a feed or fetch was not declared or occurs a second
+  // time, or if a fetch needs a later feed; the run can continue then. Other errors end the run.
   PartialRun partial_run_setup(const std::vector<Tensor>& fetches,
                                const std::vector<Tensor>& feeds = {});
   Tensor partial_run(const PartialRun& run, const Tensor& fetch, const Feeds& feeds = {});
@@ -150,8 +156,7 @@ class Session {
 
   std::vector<std::string> list_devices() const;
 
-  // Refuses further runs, ends those under way with Cancelled, and waits for them. Later calls of
-  // run() throw FailedPrecondition.
+  // Cancels current runs (Cancelled) and waits for their end. Later runs throw FailedPrecondition.
   void close();
 
  private:

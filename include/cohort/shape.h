@@ -10,16 +10,20 @@
 
 namespace cohort {
 
-// The sizes of a tensor's dimensions. In a graph a size may be unknown (kUnknownDim), or even the
-// number of dimensions (Shape::unknown()); a tensor that holds values has a fully known shape.
-// A plain value: cheap to copy, never allocates, at most kMaxRank dimensions.
+// Shape holds the sizes of a tensor's dimensions. In a graph a size may be unknown (kUnknownDim),
+// or even the number of dimensions (Shape::unknown()). The shape of a tensor with values is fully
+// known. A Shape has at most kMaxRank dimensions. Copies are cheap and never allocate.
+//
+//   Shape images{32, 3, 28, 28};
+//   int64_t batch = images[0];             // 32
+//   Shape any_batch = images.with(0, -1);  // (None, 3, 28, 28)
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
   static constexpr int64_t kUnknownDim = -1;
 
   Shape() = default;  // a scalar's: ()
-  // Throws InvalidArgument for a size below -1 or more than kMaxRank sizes.
+  // Throws InvalidArgument if a size is below -1 or if there are more than kMaxRank sizes.
   Shape(std::initializer_list<int64_t> sizes);
   Shape(const std::vector<int64_t>& sizes);
   explicit Shape(std::span<const int64_t> sizes);
@@ -27,13 +31,14 @@ class Shape {
   static Shape unknown();
 
   bool has_rank() const { return rank_ >= 0; }
-  // Number of dimensions; -1 for Shape::unknown().
+  // The number of dimensions; -1 for Shape::unknown().
   int rank() const { return rank_; }
-  // Size of dimension `axis`; a negative axis counts from the end. Throws InvalidArgument.
+  // Returns the size of dimension `axis`; a negative axis counts from the end. Throws
+  // InvalidArgument if the dimension does not exist.
   int64_t operator[](int axis) const;
   bool is_fully_known() const;
-  // Product of all sizes, 1 for a scalar. Throws InvalidArgument when a size is unknown or the
-  // product does not fit into int64.
+  // Returns the product of all sizes, 1 for a scalar. Throws InvalidArgument if a size is unknown
+  // or the product does not fit into int64.
   int64_t num_elements() const;
 
   const int64_t* begin() const { return sizes_.data(); }
@@ -41,18 +46,18 @@ class Shape {
   const int64_t& front() const { return sizes_.front(); }
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
 
-  // Copies with one thing changed. `axis` as in operator[].
+  // Return a copy with one change. `axis` counts as in operator[].
   Shape with(int axis, int64_t size) const;
   Shape without(int axis) const;
   Shape with_inserted(int axis, int64_t size) const;
   void push_back(int64_t size);
 
-  // Whether some fully known shape agrees with both.
+  // Returns whether a fully known shape exists that agrees with both shapes.
   bool is_compatible_with(const Shape& other) const;
-  // What both together say. Throws InvalidArgument when they are not compatible.
+  // Returns a shape with the known sizes of both. Throws InvalidArgument if they are incompatible.
   Shape merged_with(const Shape& other) const;
 
-  // "(2, 3)", "(4,)", "()", "(None, 3)", "<unknown>".
+  // Returns "(2, 3)", "(4,)", "()", "(None, 3)" or "<unknown>".
   std::string to_string() const;
   friend bool operator==(const Shape& a, const Shape& b);
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape);

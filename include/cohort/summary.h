@@ -1,20 +1,11 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
+#include <map>
 
 #include "cohort/graph.h"
-#include "cohort/tensor.h"
+#include "cohort/internal/durations.h"
 
-// What a training has to show: numbers, distributions, pictures and text, in the event files that
-// TensorBoard reads.
+// Summaries are numbers, distributions, images and text in event files, which TensorBoard shows.
 
 namespace cohort {
 
@@ -22,7 +13,7 @@ namespace internal {
 class EventFile;
 }
 
-// Where numbers that describe a training go. Derive from it to send them elsewhere.
+// ScalarSink receives the numbers that describe a training. Derive from it to send them elsewhere.
 class ScalarSink {
  public:
   virtual ~ScalarSink() = default;
@@ -30,80 +21,75 @@ class ScalarSink {
   virtual void flush() {}
 };
 
+// SummaryWriterOptions sets the name of an event file and when it is flushed.
 struct SummaryWriterOptions {
-  // What was added is in the file at the latest with the first addition after so much time.
+  // An addition flushes the file if the last flush was at least this long ago.
   std::chrono::milliseconds flush_interval{10'000};
   std::string filename_suffix = {};
-  // For a training that goes on: TensorBoard drops the points of this step and later ones that are
-  // in older files of the directory.
+  // For a training that continues: TensorBoard drops the points of this step and later steps that
+  // are in older files of the directory.
   std::optional<int64_t> purge_step = {};
 };
 
-// Writes one event file, "directory/events.out.tfevents.<seconds>.<host>.<process>.<number>". Runs
-// that are to be compared have directories side by side. `tensorboard --logdir directory` shows
-// them.
+// SummaryWriter writes numbers, histograms, images, texts and graphs to an event file.
 //
-// Tags are paths: "loss/train" and "loss/test" stand together. Thread-safe.
+//   SummaryWriter writer(directory + "/run1");
+//   writer.add_scalar("loss/train", 0.25, 100);
+//   writer.add_histogram("kernel", w, 100);
+//
+// Give each run its own directory; `tensorboard --logdir` with their common directory compares the
+// runs. Tags are paths: TensorBoard shows "loss/train" and "loss/test" together. The file is
+// "directory/events.out.tfevents.<seconds>.<host>.<process>.<number>". Thread-safe.
 class SummaryWriter : public ScalarSink {
  public:
-  // Makes the directory where it is missing. Throws when the file cannot be made: PermissionDenied,
-  // ResourceExhausted for a full disk, FailedPrecondition where a directory is a file.
+  // Creates missing directories. If the file cannot be created, throws PermissionDenied,
+  // ResourceExhausted (the disk is full) or FailedPrecondition (a directory of the path is a file).
   explicit SummaryWriter(const std::string& directory, const SummaryWriterOptions& options = {});
-  ~SummaryWriter() override;  // closes; what close() would throw is logged
+  ~SummaryWriter() override;  // closes the file and logs errors
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
-  // An empty tag, or one that is not UTF-8, is InvalidArgument, here and below.
+  // The functions with a tag throw InvalidArgument if the tag is empty or not UTF-8.
   void add_scalar(const std::string& tag, double value, int64_t step) override;
-  // How the elements of `values` are distributed. Elements that are not finite are left out, with a
-  // warning; strings are InvalidArgument.
+  // Adds the distribution of the elements. Leaves out, with a warning, those that are not finite.
+  // Throws InvalidArgument for strings.
   void add_histogram(const std::string& tag, const Tensor& values, int64_t step);
-  // A picture (height, width) or (channels, height, width) with 1 channel (grey), 3 (RGB) or 4
-  // (RGBA). uint8 as it is; floats from 0 to 1, cut off outside. Others are InvalidArgument.
+  // Adds an image of shape (height, width) or (channels, height, width), with 1 (grey), 3 (RGB) or
+  // 4 (RGBA) channels. uint8, or floats that are clipped to 0 to 1; otherwise InvalidArgument.
   void add_image(const std::string& tag, const Tensor& image, int64_t step);
-  // Markdown.
+  // Adds text in Markdown.
   void add_text(const std::string& tag, std::string_view text, int64_t step);
   void add_graph(const Graph& graph);
 
-  // Hands everything to the system, so that it survives the end of this program.
+  // Passes all additions to the operating system, so that they survive the end of this program.
   void flush() override;
-  // Adding afterwards is FailedPrecondition. Again is harmless.
+  // Flushes and closes the file. Adding then throws FailedPrecondition. May be called again.
   void close();
   const std::string& path() const;
 
  private:
-  std::unique_ptr<internal::EventFile> file_;
+  internal::Owned<internal::EventFile> file_;
 };
-
-// Values in an event file that are not one number.
-struct SummaryHistogram {
-  double min = 0, max = 0, sum = 0;
-  int64_t count = 0;
-};
-struct SummaryImage {
-  int height = 0, width = 0, channels = 0;
-  std::string png = {};
-};
-struct SummaryText {
-  std::string text = {};
-};
-struct SummaryGraph {
-  int64_t nodes = 0;
-};
-
-// One value in an event file.
-struct SummaryEvent {
-  std::chrono::system_clock::time_point time = {};
-  int64_t step = 0;
-  std::string tag = {};
-  std::variant<double, SummaryHistogram, SummaryImage, SummaryText, SummaryGraph> value = {};
-};
-
-// What is in an event file, of this library or another, in its order; values of other kinds are
-// left out. NotFound without such a file; DataLoss, with its place, for a record that is damaged or
-// cut short.
-std::vector<SummaryEvent> read_events(const std::string& path);
-// The same one by one, so that what comes before a damaged record is had.
-void read_events(const std::string& path, const std::function<void(const SummaryEvent&)>& take);
 
 }  // namespace cohort
+
+// ---- Scalars of graphs
+
+namespace cohort::summary {
+
+// Marks a scalar of the graph being built, which a hook writes under this tag, and returns it.
+//
+//   auto writer = std::make_shared<SummaryWriter>(directory);
+//   summary::scalar("loss", loss);
+//   SummarySaverHook hook({.scalars = summary::merge_all(), .summary_writer = writer});
+//
+// Open name scopes come before the tag: "train/loss". A tag that is taken gets a number: "loss_1".
+// Throws FailedPrecondition if this thread builds no graph (use SummaryWriter::add_scalar() there),
+// and InvalidArgument if the tag is empty or `value` is not one number of this graph.
+Tensor scalar(const std::string& tag, const Tensor& value);
+
+// Returns the scalars that the graph being built has marked so far, by tag. Throws
+// FailedPrecondition if this thread builds no graph.
+std::map<std::string, Tensor> merge_all();
+
+}  // namespace cohort::summary

@@ -1,19 +1,12 @@
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <functional>
-#include <initializer_list>
-#include <iosfwd>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "cohort/dtype.h"
+#include "cohort/error.h"
+#include "cohort/internal/tensor_parts.h"
 #include "cohort/shape.h"
-#include "cohort/site.h"
 
 namespace at {
 class Tensor;
@@ -24,43 +17,30 @@ namespace cohort {
 namespace internal {
 struct TensorBody;
 struct TensorAccess;
-// What braces may hold: elements, and string literals, which are elements of type std::string.
-template <typename T>
-concept ListItem = TensorElement<T> || std::same_as<T, const char*> || std::same_as<T, char*>;
-
-// The position in tensor[position], and the line that asks for it.
-class Subscript {
- public:
-  template <std::integral T>
-  Subscript(T position, Site site = Site::here())
-      : position_(static_cast<int64_t>(position)), site_(site) {}
-
-  int64_t position() const { return position_; }
-  Site site() const { return site_; }
-
- private:
-  int64_t position_;
-  Site site_;
-};
 }  // namespace internal
 
-// An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor
-// is symbolic and has a dtype and a (perhaps partly unknown) shape but no values yet.
+// Tensor is an n-dimensional array of elements of one dtype. While a graph is being built, a tensor
+// is symbolic: it has a dtype and a shape (whose sizes may be unknown) but no values yet.
 //
-// A handle: copies share the same immutable value, so passing tensors by value costs nothing, and
-// any number of threads may use one. What needs values throws FailedPrecondition on a symbolic
-// tensor, and on a default-constructed one, which holds nothing.
+//   Tensor a({{1.f, 2.f}, {3.f, 4.f}});
+//   Tensor b = matmul(a, a) + 1.f;
+//   float first = b.at<float>({0, 0});
+//   std::vector<float> all = b.to_vector<float>();
+//
+// A Tensor is a handle: copies share one immutable value. Passing tensors by value therefore costs
+// nothing, and any number of threads may use the same tensor. A default-constructed tensor holds
+// nothing. Functions that need values throw FailedPrecondition if a tensor has none.
 class Tensor {
  public:
   Tensor() = default;
 
-  // A scalar. In arithmetic a C++ number takes the dtype of the tensor it meets (float32 * 2.0 is
-  // float32); a floating number that meets an integer tensor makes it float32.
+  // A scalar. In arithmetic, a C++ number takes the dtype of the tensor that it is combined with
+  // (float32 * 2.0 is float32). A floating number combined with an integer tensor gives float32.
   template <internal::ListItem T>
   Tensor(T value);
 
-  // Nested braces: Tensor({{1.f, 2.f}, {3.f, 4.f}}) has shape (2, 2). All rows of one depth must be
-  // equally long (InvalidArgument).
+  // Nested braces: Tensor({{1.f, 2.f}, {3.f, 4.f}}) has shape (2, 2). Throws InvalidArgument unless
+  // all lists of one depth are equally long.
   template <internal::ListItem T>
   Tensor(std::initializer_list<T> values);
   template <internal::ListItem T>
@@ -72,18 +52,20 @@ class Tensor {
       std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
           blocks);
 
-  // Copies `values`, in row-major order. Their number must be the shape's (InvalidArgument).
+  // Copies `values`, in row-major order. Throws InvalidArgument if their number does not fit.
   template <TensorElement T>
   static Tensor from(std::span<const T> values, const Shape& shape);
-  // Takes `values` over without a copy; without a shape the tensor is a vector.
+  // Takes over the memory of `values`; only bools are copied. The default shape is that of a
+  // vector.
   template <TensorElement T>
   static Tensor from(std::vector<T> values);
   template <TensorElement T>
   static Tensor from(std::vector<T> values, const Shape& shape);
 
-  // Looks at memory that other code owns (a mapped file, shared memory), without a copy. The
-  // memory must hold the whole tensor and stay as it is until `release` is called, which happens
-  // once, after the last tensor that shares it is gone; never when this throws.
+  // Makes a tensor of memory that other code owns (a mapped file, shared memory), without a copy.
+  // The memory must hold the whole tensor and stay as it is until `release` is called. `release` is
+  // called once, after the last tensor that shares the memory is gone. If from_memory() throws,
+  // `release` is never called.
   static Tensor from_memory(const void* data, DType dtype, const Shape& shape,
                             std::function<void()> release);
 
@@ -92,44 +74,47 @@ class Tensor {
   DType dtype() const;
   Shape shape() const;
   int rank() const;
-  // Number of elements.
+  // The number of elements.
   int64_t size() const;
-  // Full name of the device that holds the value; what was asked for, in a graph.
+  // The full name of the device that holds the value; in a graph, the device that was requested.
   std::string device() const;
 
-  // The name of a symbolic tensor in its graph: "layer/Split:1". Throws FailedPrecondition for a
-  // tensor with a value, which has no name.
+  // The name of a symbolic tensor in its graph: "layer/Split:1". Throws FailedPrecondition if the
+  // tensor has a value, because values have no name.
   std::string name() const;
 
-  // The value of a tensor that has exactly one element, converted to T. Here and below: fractions
-  // are cut off, what is not zero is true, and a number outside an integer type is InvalidArgument.
+  // Returns the value of a tensor with exactly one element, converted to T. Conversions, here and
+  // below, cut off fractions and turn every number but zero into true. They throw InvalidArgument
+  // if a number is outside the range of an integer type.
   template <TensorElement T>
   T to() const;
   explicit operator bool() const;
-  // One element, converted to T. Negative indices count from the end; InvalidArgument beyond the
-  // ends.
+  // Returns one element, converted to T. Negative indices count from the end. Throws
+  // InvalidArgument if an index is beyond the ends.
   template <TensorElement T>
   T at(std::initializer_list<int64_t> index) const;
-  // All elements in row-major order, converted to T.
+  // Returns all elements in row-major order, converted to T.
   template <TensorElement T>
   std::vector<T> to_vector() const;
-  // All elements in place; T must be the dtype's own type (InvalidArgument). The span lives as long
-  // as this tensor.
+  // Returns all elements in row-major order: in place, or a copy that the tensor keeps if they are
+  // not contiguous. Throws InvalidArgument unless T is the type of the dtype. The span is valid
+  // while this tensor exists.
   template <TensorElement T>
   std::span<const T> data() const&;
   template <TensorElement T>
   std::span<const T> data() const&& = delete;
 
-  // Part `index` of the first dimension, without a copy; negative counts from the end.
+  // Returns part `index` of the first dimension without a copy. Negative indices count from the
+  // end.
   Tensor operator[](internal::Subscript index) const;
 
-  // As numpy prints: "Tensor([[1. 2.]\n [3. 4.]], shape=(2, 2), dtype=float32)". A symbolic tensor
-  // has a name instead of values, Tensor("", shape=(None, 2), dtype=float32), and one that holds
-  // nothing is Tensor(undefined).
+  // Prints as numpy does: "Tensor([[1. 2.]\n [3. 4.]], shape=(2, 2), dtype=float32)". A symbolic
+  // tensor shows its name instead of values, Tensor("", shape=(None, 2), dtype=float32), and a
+  // tensor that holds nothing is Tensor(undefined).
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
-  // LibTorch's tensor and back, sharing memory. Defined in <cohort/torch.h>.
+  // Convert to a LibTorch tensor and back; both tensors share memory. Defined in <cohort/torch.h>.
   operator at::Tensor() const;
   template <std::same_as<at::Tensor> T>
   Tensor(const T& tensor);
@@ -141,16 +126,35 @@ class Tensor {
   std::shared_ptr<const internal::TensorBody> body_;
 };
 
-// How many elements printing shows before it leaves out the middle, and how.
+// TensorSpec is the dtype and shape of a tensor that does not exist yet. Sizes of the shape may be
+// unknown. Functions, datasets, queues and placeholders describe their tensors by it.
+//
+//   Tensor x = placeholder(TensorSpec{kFloat32, {-1, 28}});
+struct TensorSpec {
+  DType dtype = kFloat32;
+  Shape shape = Shape::unknown();
+
+  // Describes a tensor that exists.
+  static TensorSpec of(const Tensor& tensor) { return {tensor.dtype(), tensor.shape()}; }
+  // Whether one tensor may fit both: an unknown size fits any other.
+  bool is_compatible_with(const TensorSpec& other) const {
+    return dtype == other.dtype && shape.is_compatible_with(other.shape);
+  }
+  std::string to_string() const;  // "float32 (None, 28)"
+  friend std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+// PrintOptions sets how format_values() prints, and when it leaves out the middle of a tensor.
 struct PrintOptions {
-  int precision = 8;         // most digits after the point
+  int precision = 8;         // maximal number of digits after the point
   int64_t threshold = 1000;  // tensors with more elements are shortened with "..."
   int edge_items = 3;        // elements kept at each end of a shortened dimension
-  int line_width = 75;
+  int line_width = 75;       // characters
 };
-// The values alone, without shape and dtype: "[[1. 2.]\n [3. 4.]]". Strings are in single quotes,
-// with escapes for everything but printable ASCII: "['a' 'b\n']". Throws InvalidArgument for
-// options that are negative.
+// Returns the values of a tensor without shape and dtype: "[[1. 2.]\n [3. 4.]]". Strings are in
+// single quotes, and characters other than printable ASCII are escaped: "['a' 'b\n']". Throws
+// InvalidArgument if precision or threshold is below 0, or edge_items or line_width below 1.
 std::string format_values(const Tensor& tensor, const PrintOptions& options = {});
 
 }  // namespace cohort

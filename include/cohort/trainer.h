@@ -1,24 +1,13 @@
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "cohort/checkpoint.h"
-#include "cohort/data.h"
 #include "cohort/internal/trained_model.h"
 #include "cohort/metrics.h"
-#include "cohort/nn.h"
-#include "cohort/optim.h"
 #include "cohort/strategy.h"
 
-// A training loop for people: fit, evaluate, predict, the same under every strategy.
+// A high-level training loop: fit, evaluate and predict, the same under every strategy.
 
 namespace cohort {
 
@@ -27,42 +16,51 @@ namespace internal {
 class TrainerImpl;
 }
 
-// Figures by name: {"loss", 0.25}, {"accuracy", 0.9}; those of the validation begin with "val_".
+// Figures by name: {"loss", 0.25}, {"accuracy", 0.9}. Names of validation figures begin with
+// "val_".
 using Logs = std::map<std::string, double>;
 
-// Where the time of steps went, in seconds, as the first replica sees it. Where workers run steps
-// on their own, as this process sees it: waiting for them is `compute`.
+// StepTimes says where the time of steps went, on the first replica. If the workers run
+// steps independently (ParameterServerStrategy), the times are those of this process: `compute`
+// includes waiting for the workers.
 struct StepTimes {
-  double input = 0;    // waiting for the next batch
-  double compute = 0;  // loss, gradients
-  double update = 0;   // the others' gradients, waiting for them included, and the optimizer
-  double total() const { return input + compute + update; }
+  std::chrono::nanoseconds input{0};    // waiting for the next batch
+  std::chrono::nanoseconds compute{0};  // loss, gradients
+  // The others' gradients, including waiting for them, and the optimizer.
+  std::chrono::nanoseconds update{0};
+  std::chrono::nanoseconds total() const { return input + compute + update; }
 };
 
-// How far fit() is.
+// TrainingProgress says how far fit() is.
 struct TrainingProgress {
-  int epoch = 0;  // the running one, from 1 on
+  int epoch = 0;  // the running epoch; the first is 1
   int epochs = 0;
-  int64_t step = 0;                                       // since the beginning, all epochs
-  int64_t step_of_epoch = 0;                              // steps made in this epoch
-  std::optional<int64_t> steps_per_epoch = std::nullopt;  // where that is known
+  int64_t step = 0;                                       // since the beginning, over all epochs
+  int64_t step_of_epoch = 0;                              // steps done in this epoch
+  std::optional<int64_t> steps_per_epoch = std::nullopt;  // if that is known
   int64_t examples = 0;                                   // of this epoch
   StepTimes times = {};                                   // of this epoch
 };
 
-// Something that happens around the steps of fit(), called in the order in which they were given,
-// outside replicas, on every worker that runs the program. The figures are those of the chief on
-// all workers. When a callback of one worker throws, fit() ends on all: with its error there, with
-// Cancelled, which names it, on the others. What a callback keeps from step to step survives a
-// restart with FitOptions::backup when save() and restore() turn it into bytes and back.
+// Callback reacts to the events of fit(). fit() calls its callbacks in the order of
+// FitOptions::callbacks, outside replicas, on every worker that runs the program, with the chief's
+// figures on all workers. If a callback throws on one worker, fit() ends on all workers: with the
+// callback's error on that worker, with Cancelled, which names the error, on the others. With
+// FitOptions::backup, save() and restore() carry what a callback keeps across a restart, as bytes.
+//
+//   class PrintLoss : public Callback {
+//     void on_epoch_end(Trainer& trainer, const Logs& logs) override {
+//       if (trainer.is_chief()) std::cout << logs.at("loss") << '\n';
+//     }
+//   };
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Also when it goes on from a backup, after restore(); an epoch that had begun then does not
-  // begin again.
+  // Called when fit() begins, and, after restore(), when it resumes from a backup. An epoch that
+  // had begun before the backup does not call on_epoch_begin() again.
   virtual void on_fit_begin(Trainer& /*trainer*/) {}
   virtual void on_epoch_begin(Trainer& /*trainer*/) {}
-  // Once for FitOptions::steps_per_execution steps.
+  // Called once for every FitOptions::steps_per_execution steps.
   virtual void on_step_end(Trainer& /*trainer*/, const Logs& /*so_far*/) {}
   virtual void on_epoch_end(Trainer& /*trainer*/, const Logs& /*logs*/) {}
   virtual void on_fit_end(Trainer& /*trainer*/) {}
@@ -71,17 +69,16 @@ class Callback {
 };
 using Callbacks = std::vector<std::shared_ptr<Callback>>;
 
-// A loss of one batch, from outputs, labels and options: nn::softmax_cross_entropy and its like, or
-// a function of one's own, which then divides by options.global_batch_size.
+// LossFunction computes the loss of one batch from outputs, labels and options. It is made from
+// nn::softmax_cross_entropy and the other losses of nn, or from a user's function, which must
+// divide by options.global_batch_size.
 class LossFunction {
  public:
   template <typename F>
   requires(std::is_invocable_r_v<Tensor, F, Tensor, Tensor, nn::LossOptions>) LossFunction(F f)
       : call_(std::move(f)) {}
-  LossFunction(Tensor (*f)(const Tensor&, const Tensor&, nn::LossOptions, Site))
-      : call_([f](const Tensor& outputs, const Tensor& labels, const nn::LossOptions& options) {
-          return f(outputs, labels, options, Site::here());
-        }) {}
+  LossFunction(Tensor (*f)(const Tensor&, const Tensor&, nn::LossOptions, Site),
+               Site site = Site::here());
 
   Tensor operator()(const Tensor& outputs, const Tensor& labels,
                     const nn::LossOptions& options) const {
@@ -92,53 +89,64 @@ class LossFunction {
   std::function<Tensor(const Tensor&, const Tensor&, const nn::LossOptions&)> call_;
 };
 
+// Options of Trainer.
 struct TrainerOptions {
-  // Figures over labels and outputs, besides the loss:
+  // Figures over labels and outputs besides the loss:
   // std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy").
   std::vector<internal::MeasuredMetric> metrics = {};
-  // Between batches as the dataset gives them and the model: [](Tensor x) { return x / 255; }.
+  // Called on the inputs of each batch before the model: [](Tensor x) { return x / 255; }.
   std::function<Tensor(const Tensor&)> input = nullptr;
 };
 
+// Options of Trainer::fit.
 struct FitOptions {
   int epochs = 1;
-  // This many steps make an epoch, and the next one goes on in the data where it ended; data that
-  // ends begins anew. For data without end. 0: an epoch is once through the data.
-  int64_t steps_per_epoch = 0;
-  // How many steps pass between two calls of on_step_end(); the end of an epoch calls it, too.
-  // Workers exchange stop(), signals and failures of callbacks only then, so that short steps cost
-  // less. The steps themselves do not change: TensorFlow makes this many steps in one call of a
-  // traced function, while here each step is a call of its own, which takes one batch. So a larger
-  // number saves callbacks and exchanges, not calls. `backup_steps` counts single steps all the
-  // same. evaluate() and predict() do not have the setting, and there is no "auto".
+  // Number of steps in an epoch. The next epoch continues in the data where this one ended, and
+  // data that ends begins again. Needed for endless data. Empty: an epoch is one pass over the
+  // data.
+  std::optional<int64_t> steps_per_epoch = std::nullopt;
+  // How many steps pass between two calls of on_step_end(). The end of an epoch calls it, too.
+  // Workers exchange stop() and failures of callbacks only then, so that a larger number makes
+  // short steps cheaper; with `backup` they exchange signals about twice a second, too. Each step
+  // remains a call of its own, which takes one batch, whereas TensorFlow makes this many steps in
+  // one call of a traced function. `backup_steps` counts single steps. evaluate() and predict() do
+  // not have the setting, and there is no "auto".
   int64_t steps_per_execution = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated after each epoch
   Callbacks callbacks = {};
-  // A directory, which all workers see, for what is needed to go on after a crash: the state is
-  // saved there after each epoch and, when not 0, each `backup_steps`; fit() begins with what it
-  // finds there. Where other tasks are left when one is lost, they wait until it is started again,
-  // and all go on from the last backup. The undisturbed run would have given the same: give
-  // shuffles a seed. While fit() runs, other runs are kept from the directory: theirs is
-  // FailedPrecondition, which names the host, the process and the run that has it. SIGTERM and
-  // SIGINT, unless the program handles them, have all workers save after the running step; then
-  // those that got the signal end by it. During the validation they end after the running batch:
-  // the state is saved before the validation, which the next start makes again. A second SIGINT, or
-  // a SIGTERM 2 s later, ends a worker without saving. A model whose layers learn the sizes of
-  // their inputs from their first call is called on the first batch of the dataset before the first
-  // step, so that its variables can be saved and restored. Empty: none.
+  // A directory that all workers see, for backups from which training resumes after a crash. Empty:
+  // no backups. fit() saves its state there after each epoch and, if `backup_steps` is given, every
+  // `backup_steps` steps, and begins with the state that it finds there. If one task is lost, the
+  // others wait until it is started again, and all resume from the last backup. The result is that
+  // of an undisturbed run if shuffles have a seed. While fit() runs, another run that uses the
+  // directory throws FailedPrecondition, which names the host, process and run that holds it.
+  //
+  // SIGTERM and SIGINT make all workers save after the running step, unless the program handles
+  // these signals; then the workers that got the signal end by it. Several workers with
+  // `steps_per_execution` above 1 save after the step that follows their next exchange of signals.
+  // Under parameter servers the chief waits for the steps that are under way; if their tasks are
+  // lost, the chief ends at once, and the log says that the steps since the last backup are lost.
+  // During the validation they end
+  // after the running batch, because fit() saves before the validation, and the next start repeats
+  // the validation. A second SIGINT, or a SIGTERM 2 s later, ends a worker without saving.
+  //
+  // If layers learn the sizes of their inputs from their first call, fit() calls the model on the
+  // first batch of the dataset before the first step, so that the variables can be saved and
+  // restored.
   std::string backup = {};
-  int64_t backup_steps = 0;
-  // A line on standard output, on the chief only, that says how far it is, how well it does, how
-  // much time is left and where the time goes. Under `cohort run` the launcher shows it while an
-  // epoch goes on.
+  std::optional<int64_t> backup_steps = std::nullopt;
+  // Whether the chief shows a line on standard output with the progress, the figures, the time that
+  // is left and where the time goes. Under `cohort run` the launcher shows the line during an
+  // epoch.
   bool progress = true;
 };
 
+// What Trainer::fit returns.
 struct History {
-  std::vector<Logs> epochs = {};  // of each epoch, those before a restart included
+  std::vector<Logs> epochs = {};  // one per epoch, including those before a restart
 };
 
-// Trains a model with the strategy in whose scope it is made, as the model is:
+// Trainer trains a model under the strategy in whose scope the Trainer is made:
 //
 //   MirroredStrategy strategy({"CPU:0", "CPU:1"});
 //   auto scope = strategy.scope();
@@ -147,53 +155,56 @@ struct History {
 //   Trainer trainer(model, nn::softmax_cross_entropy, optimizer);
 //   trainer.fit(dataset.shuffle(10'000).batch(256), {.epochs = 5});
 //
-// Datasets give batches of (inputs, labels) of the global size. Means count every example once,
-// also where the last batch is short. The optimizer must outlive it. Use it from one thread.
+// Datasets must deliver batches of (inputs, labels) of the global size. Means count every example
+// once, even if the last batch is short. The optimizer must outlive the Trainer. A Trainer must be
+// used from one thread.
 //
-// With a ParameterServerStrategy it is for the chief alone (see serve_task()) and a coordinator of
-// its own has the workers make the steps: each of them takes a whole batch, which comes with the
-// step, and does not wait for the others.
+// With a ParameterServerStrategy, only the chief makes a Trainer (see serve_task()). The Trainer's
+// own coordinator then schedules the steps on the workers. Each worker gets a whole batch with the
+// step and does not wait for the other workers.
 class Trainer {
  public:
   // Throws FailedPrecondition in a task that only serves.
   template <std::derived_from<nn::Module> Model>
   Trainer(const Model& model, LossFunction loss, optim::Optimizer& optimizer,
-          const TrainerOptions& options = {})
-      : Trainer(internal::TrainedModel(model), std::move(loss), optimizer, options) {}
+          const TrainerOptions& options = {}, Site site = Site::here())
+      : Trainer(internal::TrainedModel(model), std::move(loss), optimizer, options, site) {}
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Throws InvalidArgument for elements that are not pairs, for datasets without an element and for
-  // workers whose options differ, and what callbacks throw. Data without end is InvalidArgument for
-  // evaluate() and predict(). A dataset that shuffles has another order in each epoch of each call,
-  // whichever Trainer makes it; a training that goes on from a backup continues the orders it had.
+  // Trains for the given number of epochs. Throws InvalidArgument if elements are not pairs, if the
+  // dataset is empty or if the workers' options differ, and rethrows what callbacks throw. A
+  // dataset that shuffles has a new order in each epoch of each call, even if another Trainer makes
+  // the call. Training that resumes from a backup continues its sequence of orders.
   History fit(const data::Dataset& dataset, const FitOptions& options = {});
-  // "loss" and the metrics, over everything, with layers in evaluation mode.
+  // Returns "loss" and the metrics over the whole dataset, with layers in evaluation mode. Throws
+  // InvalidArgument if elements are not pairs, or if the dataset is empty or endless.
   Logs evaluate(const data::Dataset& dataset);
-  // The model's outputs, one after the other; labels are not looked at and may be missing. In the
-  // dataset's order, unless several workers share it.
+  // Returns the model's outputs, concatenated, in the order of the dataset unless several workers
+  // share it. Ignores labels, which may be missing. Throws InvalidArgument if the dataset is empty
+  // or endless.
   Tensor predict(const data::Dataset& dataset);
 
   // For callbacks.
   const TrainingProgress& progress() const;
-  // fit() ends after the steps that run, with the running epoch's figures so far. When one of
+  // Ends fit() after the steps that are running, with the running epoch's figures so far. If one of
   // several workers calls it, all end after the same step. Any thread may call it.
   void stop();
-  // Whether this is the worker that writes files and speaks.
+  // Whether this is the worker that writes files and prints.
   bool is_chief() const;
-  // Everything that training changes: "model", "optimizer".
+  // Everything that training changes, as "model" and "optimizer".
   Checkpoint checkpoint() const;
-  // All variables of the model, those that do not learn included.
+  // All variables of the model, including those that are not trained.
   std::vector<Variable> variables() const;
   optim::Optimizer& optimizer() const;
   Strategy& strategy() const;
 
  private:
   Trainer(const internal::TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
-          const TrainerOptions& options);
+          const TrainerOptions& options, Site site);
 
-  std::unique_ptr<internal::TrainerImpl> impl_;
+  internal::Owned<internal::TrainerImpl> impl_;
 };
 
 }  // namespace cohort

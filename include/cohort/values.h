@@ -1,81 +1,53 @@
 #pragma once
 
-#include <iosfwd>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "cohort/element.h"
-#include "cohort/gradient.h"
-#include "cohort/internal/nest.h"
+#include "cohort/internal/components.h"
 #include "cohort/ops.h"
-#include "cohort/site.h"
-#include "cohort/tensor.h"
 #include "cohort/variable.h"
 
 // Values that a strategy keeps for each of its replicas.
 
 namespace cohort {
 
-// How one value is made of those of several replicas.
+// ReduceOp says how the values of several replicas become one value.
 enum class ReduceOp { Sum, Mean, Min, Max, Product };
 std::string to_string(ReduceOp op);
-// "sum" in any letter case. Throws InvalidArgument, listing the names there are.
+std::ostream& operator<<(std::ostream& out, ReduceOp op);
+// Parses the name of an operation, "sum" in any letter case. Throws InvalidArgument, with a list of
+// the names, if the name is unknown.
 ReduceOp parse_reduce_op(std::string_view name);
-// Sum and Mean; the others throw InvalidArgument.
+// Returns Sum or Mean for the aggregation of that name. Throws InvalidArgument for the others.
 ReduceOp reduce_op_of(VariableAggregation aggregation);
 
-namespace internal {
-// Which component of a distributed value this thread's code means: its replica's, or the one being
-// updated; nullopt where no one component is meant.
-std::optional<size_t> current_component();
-[[noreturn]] void throw_not_one_value(size_t components);
-[[noreturn]] void throw_no_component(size_t index, size_t components);
-
-// Structures whose number of parts the type tells.
-template <typename T>
-concept HasParts = kIsTuple<T> || HasFields<T>;
-template <typename T>
-decltype(auto) parts_of_structure(T& value) {
-  if constexpr (kIsTuple<T>) {
-    return (value);
-  } else {
-    return Fields<T>::of(value);
-  }
-}
-template <HasParts T>
-using PartsOf = std::remove_reference_t<decltype(parts_of_structure(std::declval<T&>()))>;
-template <size_t I, HasParts T>
-using PartOf = std::remove_cvref_t<std::tuple_element_t<I, PartsOf<T>>>;
-}  // namespace internal
-
-// One value per local replica: what `run` returns and what distributed datasets give.
+// PerReplica holds one value for each local replica. `run` and distributed datasets return it.
 //
-// When the replicas returned one and the same thing (the same tensor, or equal plain values), or
-// when there is one replica, it is *collapsed*: it prints as that value and converts to it. Inside
-// `run` it converts to the own replica's value. Elsewhere the conversion throws Unimplemented:
-// reduce it, gather it, or take it apart with local_results(). One of tuples, pairs, arrays or
-// structs with Fields is also one for each part:
-//   auto [loss, correct] = strategy.run(step, batch);
+//   const PerReplica<Tensor> means = strategy.run([&] { return mean(x); });
+//   const Tensor total = strategy.reduce(ReduceOp::Sum, means);
+//   const std::vector<Tensor> each = strategy.local_results(means);
+//
+// A PerReplica<T> converts to T inside `run`, where it becomes the value of the replica. Elsewhere
+// it converts only if it is *collapsed*: if there is one replica, or if all replicas returned the
+// same tensor or equal plain values. A collapsed PerReplica also prints as that one value. Any
+// other conversion throws Unimplemented; use reduce(), gather() or local_results() instead. A
+// PerReplica of tuples, pairs, arrays or structs with Fields divides into one for each part:
+//
+//   const auto [low, high] = strategy.run([&] { return std::pair(min(x), max(x)); });
 template <typename T>
 class PerReplica {
  public:
-  // `collapsed`: the values are known to be one.
+  // `collapsed`: all values are known to be the same.
   explicit PerReplica(std::vector<std::optional<T>> values, bool collapsed = false)
       : values_(std::move(values)), collapsed_(collapsed) {}
 
   // Number of local replicas.
   size_t size() const { return values_.size(); }
   bool collapsed() const { return collapsed_; }
-  // The value of a local replica. Throws InvalidArgument.
+  // The value of a local replica. Throws InvalidArgument if `replica` is out of range.
   const T& operator[](size_t replica) const {
     if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
     return *values_[replica];
   }
+  // The value of this replica, or the one value of all replicas; otherwise throws Unimplemented.
   T value() const {
     if (collapsed_ || values_.size() == 1) return *values_.front();
     const std::optional<size_t> own = internal::current_component();
@@ -83,14 +55,14 @@ class PerReplica {
     return (*this)[*own];
   }
   operator T() const { return value(); }
-  // The one value, as Tensor::to gives it.
+  // The value() as a C++ number, see Tensor::to.
   template <TensorElement Number>
   Number to() const requires std::same_as<T, Tensor> {
     return value().template to<Number>();
   }
-  // A dataset's element that is one tensor.
+  // The tensor of a dataset's element that consists of one tensor.
   operator Tensor() const requires std::same_as<T, data::Element> { return value().tensor(); }
-  // The replicas' parts number `I`, for structured bindings.
+  // Part `I` of each replica's value, for structured bindings.
   template <size_t I>
   auto get() const requires internal::HasParts<T>;
 
@@ -99,7 +71,7 @@ class PerReplica {
   bool collapsed_;
 };
 
-// What `run` returns for a function without result.
+// What `run` returns for a function that returns nothing.
 template <>
 class PerReplica<void> {
  public:
@@ -110,8 +82,11 @@ class PerReplica<void> {
   size_t size_;
 };
 
-// A tensor, dense or rows of one, or one for each of several places: what strategies reduce,
-// broadcast and update with, whatever C++ type it came from.
+// DistributedValue holds one dense or sparse tensor, or one for each of several places. Strategies
+// reduce, broadcast and update with it, whatever C++ type the value had before.
+//
+//   const DistributedValue parts(DistributedValue::Kind::PerReplica, {Tensor(1.f), Tensor(3.f)});
+//   const DistributedValue mean = ReductionToOneDevice().reduce(ReduceOp::Mean, parts, "CPU:0");
 class DistributedValue {
  public:
   enum class Kind {
@@ -138,20 +113,20 @@ class DistributedValue {
   DistributedValue(Kind kind, std::vector<Gradient> components);
 
   Kind kind() const { return kind_; }
-  // Whether it was made of a C++ number, not of a tensor.
+  // Whether it was made from a C++ number, not from a tensor.
   bool is_number() const { return is_number_; }
   size_t size() const { return components_.size(); }
   const std::vector<Gradient>& components() const { return components_; }
-  // Throws InvalidArgument.
+  // Throws InvalidArgument if `index` is out of range.
   const Gradient& operator[](size_t index) const;
-  // Where the components are, in order; a variable's copies for a variable.
+  // The devices of the components, in order; for a variable the devices of its copies.
   std::vector<std::string> devices() const;
-  // The variable that this is. Throws InvalidArgument for the other kinds.
+  // The variable whose copies the components are. Throws InvalidArgument for the other kinds.
   const Variable& variable() const;
 
-  // The value of a plain one; the own component inside `run` and inside an update; of a mirrored
-  // one the component on the current device, else the first. Throws Unimplemented where the
-  // components of a PerReplica would have to become one.
+  // Returns one component: of a Plain value the only one; inside `run` and inside an update the one
+  // that belongs there; of a Mirrored value the one on the current device, else the first. Throws
+  // Unimplemented for a PerReplica value elsewhere, where several would have to become one.
   Gradient value() const;
   operator Tensor() const { return value().dense(); }
 
@@ -160,17 +135,7 @@ class DistributedValue {
 
  private:
   template <typename T>
-  static std::vector<Gradient> gradients_of(const PerReplica<T>& values) {
-    std::vector<Gradient> all;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::convertible_to<const T&, Gradient>) {
-        all.emplace_back(values[i]);
-      } else {
-        all.emplace_back(static_cast<Tensor>(values[i]));
-      }
-    }
-    return all;
-  }
+  static std::vector<Gradient> gradients_of(const PerReplica<T>& values);
 
   Kind kind_;
   bool is_number_ = false;
@@ -178,29 +143,6 @@ class DistributedValue {
   std::optional<Variable> variable_;
 };
 
-namespace internal {
-template <>
-inline constexpr bool is_tensor_like<PerReplica<Tensor>> = true;
-template <>
-inline constexpr bool is_tensor_like<DistributedValue> = true;
-
-template <typename T>
-inline constexpr bool is_distributed<PerReplica<T>> =
-    std::convertible_to<const PerReplica<T>&, DistributedValue>;
-template <>
-inline constexpr bool is_distributed<DistributedValue> = true;
-// Writes each component to its copy. Throws InvalidArgument where the rules for `target` want one
-// value for all copies.
-Tensor write_parts(const Variable& target, Write write, const DistributedValue& value, Site site);
-}  // namespace internal
-
 }  // namespace cohort
-
-template <cohort::internal::HasParts T>
-struct std::tuple_size<cohort::PerReplica<T>> : std::tuple_size<cohort::internal::PartsOf<T>> {};
-template <size_t I, cohort::internal::HasParts T>
-struct std::tuple_element<I, cohort::PerReplica<T>> {
-  using type = cohort::PerReplica<cohort::internal::PartOf<I, T>>;
-};
 
 #include "cohort/internal/values_inl.h"  // IWYU pragma: export

@@ -1,79 +1,69 @@
 #pragma once
 
-#include <functional>
-#include <initializer_list>
-#include <iosfwd>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "cohort/gradient.h"
-#include "cohort/site.h"
-#include "cohort/tensor.h"
+#include "cohort/internal/written.h"
 
 namespace cohort {
 
 namespace internal {
 class VariableImpl;
 struct VariableAccess;
-// Whether values of this type may have a part for each copy of a variable. See <cohort/values.h>.
-template <typename T>
-inline constexpr bool is_distributed = false;
-template <typename T>
-concept Distributed = is_distributed<T>;
-enum class Write { Assign, AssignAdd, AssignSub };
-// The C++ types that are numbers; a value of another type is a tensor.
-template <typename T>
-concept Number = TensorElement<T> && !std::same_as<T, std::string>;
 }  // namespace internal
 
-// When the copies that a strategy keeps of a variable are made equal: at each write, or only when
-// read. Without a strategy there is one copy and this has no effect.
+// When a strategy makes its copies of a variable equal: OnWrite, at each write; OnRead, only when
+// the variable is read. Auto is OnWrite. Strategies with several replicas throw InvalidArgument for
+// None. Without a strategy a variable has one copy, which needs no synchronization.
 enum class VariableSynchronization { Auto, None, OnWrite, OnRead };
 
-// How the values that several replicas write to one variable become one.
+// How a strategy combines the values that several replicas write to one variable.
 enum class VariableAggregation { None, Sum, Mean, OnlyFirstReplica };
 
+// VariableOptions sets the name, type and behaviour of a new variable.
 struct VariableOptions {
-  std::string name = "Variable";                 // a label; several variables may have the same
-  std::optional<bool> trainable = std::nullopt;  // true, except for OnRead
-  std::optional<DType> dtype = std::nullopt;     // converts the initial value
-  Shape shape = Shape::unknown();                // what assigned values must fit; the initial
-                                                 // value's when unknown
+  std::string name = "Variable";                 // a label; several variables may share it
+  std::optional<bool> trainable = std::nullopt;  // default: true, but false for OnRead
+  std::optional<DType> dtype = std::nullopt;     // default: the dtype of the initial value
+  Shape shape = Shape::unknown();                // of assigned values; unknown: the initial value's
   VariableSynchronization synchronization = VariableSynchronization::Auto;
   VariableAggregation aggregation = VariableAggregation::None;
 };
 
-// Makes the initial value when the variable is made; what a strategy calls once for all copies.
+// Returns the initial value of a variable. A strategy calls the function once for all copies.
 using Initializer = std::function<Tensor()>;
 
-// A tensor that can be changed: what a model learns. Converts to a Tensor, its value now.
+// Variable is a tensor that can be changed, such as a weight of a model. A Variable converts to a
+// Tensor, its current value.
 //
-// A handle: copies refer to the same variable. Thread-safe; each assign_* is one atomic change, and
-// a value that was read never changes afterwards.
+//   Variable kernel(zeros({2, 3}), {.name = "kernel"});
+//   kernel.assign_add(ones({2, 3}));
+//   Tensor product = matmul(x, kernel);
 //
-// A default-constructed one holds nothing until another is assigned to it: what uses it throws
-// FailedPrecondition.
+// A Variable is a handle: copies refer to the same variable. It is thread-safe: each assign_* is
+// one atomic change, and a value that was read never changes afterwards. A default-constructed
+// Variable holds nothing; its functions throw FailedPrecondition until a variable is assigned to
+// it.
 class Variable {
  public:
   Variable() = default;
-  explicit Variable(const Tensor& initial_value, const VariableOptions& options = {});
-  explicit Variable(const Initializer& initializer, const VariableOptions& options = {});
+  explicit Variable(const Tensor& initial_value, const VariableOptions& options = {},
+                    Site site = Site::here());
+  explicit Variable(const Initializer& initializer, const VariableOptions& options = {},
+                    Site site = Site::here());
   template <TensorElement T>
-  explicit Variable(T initial_value, const VariableOptions& options = {})
-      : Variable(Tensor(initial_value), options) {}
+  explicit Variable(T initial_value, const VariableOptions& options = {}, Site site = Site::here())
+      : Variable(Tensor(initial_value), options, site) {}
   template <TensorElement T>
-  explicit Variable(std::initializer_list<T> values, const VariableOptions& options = {})
-      : Variable(Tensor(values), options) {}
+  explicit Variable(std::initializer_list<T> values, const VariableOptions& options = {},
+                    Site site = Site::here())
+      : Variable(Tensor(values), options, site) {}
   template <TensorElement T>
   explicit Variable(std::initializer_list<std::initializer_list<T>> rows,
-                    const VariableOptions& options = {})
-      : Variable(Tensor(rows), options) {}
+                    const VariableOptions& options = {}, Site site = Site::here())
+      : Variable(Tensor(rows), options, site) {}
   template <TensorElement T>
   explicit Variable(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes,
-                    const VariableOptions& options = {})
-      : Variable(Tensor(planes), options) {}
+                    const VariableOptions& options = {}, Site site = Site::here())
+      : Variable(Tensor(planes), options, site) {}
 
   bool defined() const { return impl_ != nullptr; }
   std::string name() const;
@@ -83,54 +73,43 @@ class Variable {
   std::string device() const;
   VariableSynchronization synchronization() const;
   VariableAggregation aggregation() const;
-  // False for a graph's variable before its initializer ran.
+  // False for a variable of a graph before its initializer has run.
   bool is_initialized() const;
-  // Another variable of the same strategy, with the same options, devices and values.
+  // Returns a new variable of the same strategy, with the same options, devices and values.
   Variable deep_copy() const;
 
-  Tensor read_value() const;
-  Tensor value() const { return read_value(); }
+  Tensor read_value(Site site = Site::here()) const;
+  Tensor value(Site site = Site::here()) const { return read_value(site); }
   operator Tensor() const;
-  // Part `index` of the value's first dimension.
+  // Returns part `index` of the value's first dimension.
   Tensor operator[](internal::Subscript index) const;
 
-  // Each returns the new value. The value converts to the variable's dtype when that loses nothing
-  // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.
+  // Write the variable and return the new value. The operand must fit the variable's shape. It is
+  // converted to the variable's dtype if the conversion loses nothing but precision: writing a
+  // float to an integer variable throws InvalidArgument.
   Tensor assign(const Tensor& value, Site site = Site::here());
   Tensor assign_add(const Tensor& delta, Site site = Site::here());
   Tensor assign_sub(const Tensor& delta, Site site = Site::here());
-  // A C++ number is one value for all replicas, however they got it. A variable that sums what
-  // replicas write cannot know whether to add such a number once or once per replica: with several
-  // replicas the write throws InvalidArgument. A Tensor is added once per replica.
-  template <internal::Number T>
-  Tensor assign(T value, Site site = Site::here()) {
-    return write_number(internal::Write::Assign, value, site);
-  }
-  template <internal::Number T>
-  Tensor assign_add(T delta, Site site = Site::here()) {
-    return write_number(internal::Write::AssignAdd, delta, site);
-  }
-  template <internal::Number T>
-  Tensor assign_sub(T delta, Site site = Site::here()) {
-    return write_number(internal::Write::AssignSub, delta, site);
-  }
-  // With a value that has a part for each copy, each copy takes its own. Only a strategy's
-  // variables do; others take the value that it converts to.
-  template <internal::Distributed T>
+  // A C++ number is one value for all replicas, however they got the number. If a variable sums
+  // what replicas write, it cannot know whether the number counts once or once per replica: with
+  // several replicas the write throws InvalidArgument. A Tensor counts once per replica. If the
+  // operand has a part for each copy, each copy of a strategy's variable takes its own part; other
+  // variables take the Tensor that the operand converts to.
+  template <internal::Written T>
   Tensor assign(const T& value, Site site = Site::here()) {
-    return write_parts(*this, internal::Write::Assign, value, site);
+    return write(internal::Write::Assign, value, site);
   }
-  template <internal::Distributed T>
+  template <internal::Written T>
   Tensor assign_add(const T& delta, Site site = Site::here()) {
-    return write_parts(*this, internal::Write::AssignAdd, delta, site);
+    return write(internal::Write::AssignAdd, delta, site);
   }
-  template <internal::Distributed T>
+  template <internal::Written T>
   Tensor assign_sub(const T& delta, Site site = Site::here()) {
-    return write_parts(*this, internal::Write::AssignSub, delta, site);
+    return write(internal::Write::AssignSub, delta, site);
   }
 
-  // Change the rows that `slices` names, in order; a row named twice is changed twice. An index
-  // outside the variable is InvalidArgument, and then nothing has changed.
+  // Change the rows that `slices` names, in order, and return the new value. A row that is named
+  // twice changes twice. An index outside the variable throws InvalidArgument and changes nothing.
   Tensor scatter_update(const IndexedSlices& slices, Site site = Site::here());
   Tensor scatter_add(const IndexedSlices& slices, Site site = Site::here());
   Tensor scatter_sub(const IndexedSlices& slices, Site site = Site::here());
@@ -139,13 +118,21 @@ class Variable {
   Tensor scatter_min(const IndexedSlices& slices, Site site = Site::here());
   Tensor scatter_max(const IndexedSlices& slices, Site site = Site::here());
 
-  // <Variable 'w:0' shape=(2,) dtype=float32, value=[1. 2.]>
+  // Prints as in <Variable 'w:0' shape=(2,) dtype=float32, value=[1. 2.]>.
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Variable& variable);
 
  private:
   friend struct internal::VariableAccess;
   explicit Variable(std::shared_ptr<internal::VariableImpl> impl);
+  template <typename T>
+  Tensor write(internal::Write how, const T& value, Site site) {
+    if constexpr (internal::Number<T>) {
+      return write_number(how, value, site);
+    } else {
+      return write_parts(*this, how, value, site);
+    }
+  }
   Tensor write_number(internal::Write how, const Tensor& number, Site site);
 
   std::shared_ptr<internal::VariableImpl> impl_;
@@ -154,21 +141,28 @@ class Variable {
 namespace internal {
 template <>
 inline constexpr bool is_distributed<Variable> = true;
-// Writes the copies of `value` to the copies of `target`, where both are a strategy's.
+// Writes the copies of `value` to the copies of `target`, if both are variables of a strategy.
 Tensor write_parts(const Variable& target, Write write, const Variable& value, Site site);
 }  // namespace internal
 
-// What is asked for when a variable is made.
+// VariableRequest holds what a program passed to make a variable.
 struct VariableRequest {
   Initializer initializer;
   VariableOptions options;
 };
-// Makes the variable, or changes the request and lets `next`, the creator outside it, make it.
+// A VariableCreator makes a variable itself, or changes the request and lets `next`, the creator
+// outside it, make the variable.
 using NextCreator = std::function<Variable(const VariableRequest&)>;
 using VariableCreator = std::function<Variable(const NextCreator& next, const VariableRequest&)>;
 
-// While it lives, every variable that this thread makes goes through `creator`; the innermost
-// creator is asked first.
+// VariableCreatorScope passes every variable that this thread makes through `creator` while the
+// scope exists. Scopes nest: the innermost creator is called first.
+//
+//   VariableCreatorScope scope([](const NextCreator& next, VariableRequest request) {
+//     request.options.trainable = false;
+//     return next(request);
+//   });
+//   Variable frozen(1.f);
 class [[nodiscard]] VariableCreatorScope {
  public:
   explicit VariableCreatorScope(VariableCreator creator);
@@ -179,5 +173,36 @@ class [[nodiscard]] VariableCreatorScope {
  private:
   size_t depth_;
 };
+
+// While a VariableSyncOnReadScope exists, a variable with synchronization OnRead that is used as a
+// tensor in a replica gives its value over all replicas, not the replica's own value. All replicas
+// must then use the variable together. A scope around run() holds for all of its replicas.
+// read_value() of such a variable throws Unimplemented meanwhile.
+class [[nodiscard]] VariableSyncOnReadScope {
+ public:
+  VariableSyncOnReadScope();
+  ~VariableSyncOnReadScope();
+  VariableSyncOnReadScope(const VariableSyncOnReadScope&) = delete;
+  VariableSyncOnReadScope& operator=(const VariableSyncOnReadScope&) = delete;
+
+ private:
+  bool outer_;
+};
+inline VariableSyncOnReadScope variable_sync_on_read_context() { return VariableSyncOnReadScope(); }
+
+// CacheVariableReadsScope keeps what this thread and the replicas that it starts read of variables
+// on parameter servers. Later reads inside the scope return the kept value, whatever is written
+// meanwhile. Throws InvalidArgument inside another CacheVariableReadsScope.
+//
+//   const CacheVariableReadsScope cached = cache_variable_reads();
+//   Tensor total = w + w;  // reads w once
+class [[nodiscard]] CacheVariableReadsScope {
+ public:
+  CacheVariableReadsScope();
+  ~CacheVariableReadsScope();
+  CacheVariableReadsScope(const CacheVariableReadsScope&) = delete;
+  CacheVariableReadsScope& operator=(const CacheVariableReadsScope&) = delete;
+};
+inline CacheVariableReadsScope cache_variable_reads() { return CacheVariableReadsScope(); }
 
 }  // namespace cohort

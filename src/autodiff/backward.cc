@@ -45,6 +45,18 @@ void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources
   });
 }
 
+IndexedSlices join(const IndexedSlices& a, const IndexedSlices& b) {
+  return {concat({a.values, b.values}, 0), concat({a.indices, b.indices}, 0), a.dense_shape};
+}
+
+// The sum of two gradients, either of which may be undefined; rows stay rows.
+Gradient add_gradients(const Gradient& a, const Gradient& b) {
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  if (a.is_sparse() && b.is_sparse()) return join(a.slices(), b.slices());
+  return a.dense() + b.dense();
+}
+
 // The gradients known so far, by tensor.
 class GradientSums {
  public:
@@ -82,8 +94,8 @@ std::vector<Tensor> output_gradients(const OpCall& call, const GradientSums& sum
 Gradients input_gradients(const OpCall& call, const GradientSums& sums) {
   if (call.op->gradient == nullptr) {
     raise(Code::Unimplemented,
-          "[{}] has no gradient because {}; stop_gradient() before it leaves it out of the "
-          "derivative",
+          "[{}] has no gradient because {}; apply stop_gradient() to its inputs to leave it out of "
+          "the derivative",
           call.op->name, call.op->no_gradient_because);
   }
   return call.op->gradient(call, output_gradients(call, sums));
@@ -141,22 +153,13 @@ class Uses {
   std::unordered_map<Id, Source> sources_;
 };
 
-IndexedSlices join(const IndexedSlices& a, const IndexedSlices& b) {
-  return {concat({a.values, b.values}, 0), concat({a.indices, b.indices}, 0), a.dense_shape};
-}
-
 }  // namespace
 
-Gradient add_gradients(const Gradient& a, const Gradient& b) {
-  if (!a.defined()) return b;
-  if (!b.defined()) return a;
-  if (a.is_sparse() && b.is_sparse()) return join(a.slices(), b.slices());
-  return a.dense() + b.dense();
-}
-
 Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
-                   std::span<const Tensor> seeds, std::span<const Tensor> sources,
+                   std::span<const Tensor> seeds, const std::vector<std::vector<Tensor>>& groups,
                    const FinalGradient& final) {
+  std::vector<Tensor> sources;
+  for (const auto& group : groups) sources.insert(sources.end(), group.begin(), group.end());
   keep_influenced(calls, sources);
   std::optional<Uses> uses;
   if (final) uses.emplace(calls, sources);
@@ -174,7 +177,11 @@ Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
   }
   if (uses) uses->end(sources, sums, final);
   Gradients results;
-  for (const Tensor& source : sources) results.push_back(sums.of(source));
+  for (const auto& group : groups) {
+    Gradient sum;
+    for (const Tensor& source : group) sum = add_gradients(sum, sums.of(source));
+    results.push_back(sum);
+  }
   return results;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
@@ -30,7 +31,10 @@ void check_shape(const Gradient& gradient, const Tensor& input, size_t position)
 
 Gradients call_closure(const OpCall& call, std::span<const Tensor> output_gradients) {
   const auto& closure = static_cast<const GradientClosure&>(*resource_of(call.inputs.back()));
-  Gradients gradients = closure.function(output_gradients);
+  Gradients gradients = [&] {
+    const UsersCode gradient;
+    return closure.function(output_gradients);
+  }();
   if (gradients.size() != call.inputs.size() - 1) {
     raise(Code::InvalidArgument,
           "[CustomGradient] the function returned {} gradients for {} inputs", gradients.size(),
@@ -69,12 +73,12 @@ bool contains(std::span<const Tensor> tensors, const Tensor& tensor) {
 // own: an input, for example, would be the source of its own gradient. An output that is new stays
 // as it is. The user's function may have kept it for the gradient, where second derivatives must
 // find it.
-void make_distinct(std::vector<Tensor>& outputs, std::span<const Tensor> inputs) {
+void make_distinct(std::vector<Tensor>& outputs, std::span<const Tensor> inputs, Site site) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::span<const Tensor> before(outputs.data(), i);
     if (contains(inputs, outputs[i]) || contains(before, outputs[i]) || is_recorded(outputs[i])) {
       const RecordingPause pause;
-      outputs[i] = identity(outputs[i]);
+      outputs[i] = identity(outputs[i], site);
     }
   }
 }
@@ -84,17 +88,18 @@ void make_distinct(std::vector<Tensor>& outputs, std::span<const Tensor> inputs)
 
 std::vector<Tensor> custom_gradient(
     const std::function<WithGradient(std::span<const Tensor> inputs)>& body,
-    const std::vector<Tensor>& inputs) {
+    const std::vector<Tensor>& inputs, Site site) {
   if (!body) internal::raise(Code::InvalidArgument, "[CustomGradient] the function is empty");
   WithGradient made;
   {
     const internal::RecordingPause pause;
+    const internal::UsersCode function;
     made = body(inputs);
   }
   if (!made.gradient) {
     internal::raise(Code::InvalidArgument, "[CustomGradient] the function returned no gradient");
   }
-  internal::make_distinct(made.outputs, inputs);
+  internal::make_distinct(made.outputs, inputs, site);
   internal::OpCall call{
       .op = &internal::kCustomGradient, .inputs = inputs, .outputs = made.outputs};
   call.inputs.push_back(

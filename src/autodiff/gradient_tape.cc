@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,7 @@
 
 #include "autodiff/backward.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "base/timeline.h"
 #include "cohort/gradient.h"
 #include "cohort/internal/gradient_listener.h"
@@ -19,61 +19,6 @@
 
 namespace cohort {
 namespace internal {
-
-// The record of a GradientTape: the op calls of one thread that depend on a watched tensor.
-class Tape : public Recorder {
- public:
-  explicit Tape(const TapeOptions& options);
-  ~Tape() override;
-
-  bool wants(std::span<const Tensor> inputs) const override;
-  void record(const OpCall& call) override;
-  void variable_read(const Tensor& handle, const Tensor& value, bool trainable) override;
-
-  void watch(const Tensor& tensor);
-  void watch(const Tensor& handle, const Tensor& value);
-
-  // Whether `tensor` was watched, or computed from a watched tensor.
-  bool is_watched(const Tensor& tensor) const {
-    return watched_.contains(TensorAccess::id(tensor));
-  }
-  // The values of a variable that computations on this tape started from, and its handle where
-  // functions of a graph took it to read the variable themselves.
-  std::vector<Tensor> reads(const Tensor& handle) const;
-
-  // The recorded calls. A tape that is not persistent gives them away, stops recording and holds
-  // nothing afterwards; another call then throws FailedPrecondition.
-  std::vector<OpCall> take_calls();
-
-  void reset();
-  void pause() { ++pauses_; }
-  void resume() { --pauses_; }
-
- private:
-  void start();
-  void stop();
-  void forget();
-  void note_read(const Tensor& handle, const Tensor& value);
-
-  const TapeOptions options_;
-  bool recording_ = false;
-  bool spent_ = false;
-  int pauses_ = 0;
-  std::vector<OpCall> calls_;
-  // Watched tensors and what was computed from them. calls_, watched_tensors_ and reads_ hold them,
-  // so that no identity is used twice.
-  std::unordered_set<const TensorBody*> watched_;
-  std::vector<Tensor> watched_tensors_;
-  // By variable: its handle, and the values read from it.
-  struct Reads {
-    Tensor handle;
-    std::vector<Tensor> values;
-  };
-  std::unordered_map<const TensorBody*, Reads> reads_;
-  std::unordered_set<const TensorBody*> watched_handles_;
-  std::unordered_set<const TensorBody*> used_handles_;  // by calls on the tape
-};
-
 namespace {
 
 // What the outermost tape of a thread records is a step's forward pass.
@@ -94,105 +39,142 @@ void require_floating(const Tensor& watched) {
 
 }  // namespace
 
-Tape::Tape(const TapeOptions& options) : options_(options) { start(); }
-Tape::~Tape() { stop(); }
+// The record of a GradientTape: the op calls of one thread that depend on a watched tensor.
+class Tape : public Recorder {
+ public:
+  explicit Tape(const TapeOptions& options) : options_(options) { start(); }
+  ~Tape() override { stop(); }
 
-void Tape::start() {
-  outer = thread_dispatch().recorder;
-  if (outer == nullptr) begin_step();
-  thread_dispatch().recorder = this;
-  recording_ = true;
-}
-
-void Tape::stop() {
-  if (!recording_) return;
-  recording_ = false;
-  remove_recorder(*this);
-}
-
-bool Tape::wants(std::span<const Tensor> inputs) const {
-  if (pauses_ > 0 || watched_.empty()) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
-    return watched_.contains(TensorAccess::id(input));
-  });
-}
-
-void Tape::record(const OpCall& call) {
-  // No gradient flows through a write of a variable. Gradients of a later read end at the variable.
-  if (call.op->is_stateful() && call.op->gradient == nullptr) return;
-  for (const Tensor& input : call.inputs) {
-    if (input.dtype() == kResource) used_handles_.insert(TensorAccess::id(input));
+  bool wants(std::span<const Tensor> inputs) const override {
+    if (pauses_ > 0 || watched_.empty()) return false;
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](const Tensor& input) { return is_watched(input); });
   }
-  for (const Tensor& output : call.outputs) {
-    if (is_floating(output.dtype())) watched_.insert(TensorAccess::id(output));
-  }
-  calls_.push_back(call);
-}
 
-void Tape::variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
-  if (pauses_ > 0) return;
-  if ((trainable && options_.watch_variables) ||
-      watched_handles_.contains(TensorAccess::id(handle))) {
+  void record(const OpCall& call) override {
+    // No gradient flows through a write of a variable. Gradients of a later read end at the
+    // variable.
+    if (call.op->is_stateful() && call.op->gradient == nullptr) return;
+    for (const Tensor& input : call.inputs) {
+      if (input.dtype() == kResource) used_handles_.insert(TensorAccess::id(input));
+    }
+    for (const Tensor& output : call.outputs) {
+      if (is_floating(output.dtype())) watched_.insert(TensorAccess::id(output));
+    }
+    calls_.push_back(call);
+  }
+
+  void variable_read(const Tensor& handle, const Tensor& value, bool trainable) override {
+    if (pauses_ > 0) return;
+    if ((trainable && options_.watch_variables) ||
+        watched_handles_.contains(TensorAccess::id(handle))) {
+      note_read(handle, value);
+    }
+  }
+
+  void watch(const Tensor& tensor) {
+    require_floating(tensor);
+    if (watched_.insert(TensorAccess::id(tensor)).second) watched_tensors_.push_back(tensor);
+  }
+
+  void watch(const Tensor& handle, const Tensor& value) {
+    require_floating(value);
+    if (watched_handles_.insert(TensorAccess::id(handle)).second) {
+      watched_tensors_.push_back(handle);
+    }
     note_read(handle, value);
   }
-}
 
-void Tape::note_read(const Tensor& handle, const Tensor& value) {
-  if (!is_floating(value.dtype()) || !watched_.insert(TensorAccess::id(value)).second) return;
-  Reads& reads = reads_[TensorAccess::id(handle)];
-  reads.handle = handle;
-  reads.values.push_back(value);
-  // A function of the graph may have read it, and takes the handle.
-  if (value.is_symbolic()) watched_.insert(TensorAccess::id(handle));
-}
-
-void Tape::watch(const Tensor& tensor) {
-  require_floating(tensor);
-  if (watched_.insert(TensorAccess::id(tensor)).second) watched_tensors_.push_back(tensor);
-}
-
-void Tape::watch(const Tensor& handle, const Tensor& value) {
-  require_floating(value);
-  if (watched_handles_.insert(TensorAccess::id(handle)).second) watched_tensors_.push_back(handle);
-  note_read(handle, value);
-}
-
-std::vector<Tensor> Tape::reads(const Tensor& handle) const {
-  const auto found = reads_.find(TensorAccess::id(handle));
-  if (found == reads_.end()) return {};
-  std::vector<Tensor> values = found->second.values;
-  if (used_handles_.contains(TensorAccess::id(handle))) values.push_back(handle);
-  return values;
-}
-
-std::vector<OpCall> Tape::take_calls() {
-  if (options_.persistent) return calls_;
-  if (spent_) {
-    raise(Code::FailedPrecondition,
-          "[GradientTape] gradient() was called before; a tape that is to give several needs "
-          "{{.persistent = true}}");
+  // Whether `tensor` was watched, or computed from a watched tensor.
+  bool is_watched(const Tensor& tensor) const {
+    return watched_.contains(TensorAccess::id(tensor));
   }
-  spent_ = true;
-  stop();
-  std::vector<OpCall> calls = std::move(calls_);
-  forget();
-  return calls;
-}
 
-void Tape::forget() {
-  calls_.clear();
-  watched_.clear();
-  watched_tensors_.clear();
-  reads_.clear();
-  watched_handles_.clear();
-  used_handles_.clear();
-}
+  // The values of a variable that computations on this tape started from, and its handle where
+  // functions of a graph took it to read the variable themselves.
+  std::vector<Tensor> reads(const Tensor& handle) const {
+    const auto found = reads_.find(TensorAccess::id(handle));
+    if (found == reads_.end()) return {};
+    std::vector<Tensor> values = found->second.values;
+    if (used_handles_.contains(TensorAccess::id(handle))) values.push_back(handle);
+    return values;
+  }
 
-void Tape::reset() {
-  forget();
-  spent_ = false;
-  if (!recording_) start();
-}
+  // The recorded calls. A tape that is not persistent gives them away, stops recording and holds
+  // nothing afterwards; another call then throws FailedPrecondition.
+  std::vector<OpCall> take_calls() {
+    if (options_.persistent) return calls_;
+    if (spent_) {
+      raise(Code::FailedPrecondition,
+            "[GradientTape] gradient() was already called; make the tape with {{.persistent = "
+            "true}} to call it several times");
+    }
+    spent_ = true;
+    stop();
+    std::vector<OpCall> calls = std::move(calls_);
+    forget();
+    return calls;
+  }
+
+  void reset() {
+    forget();
+    spent_ = false;
+    if (!recording_) start();
+  }
+
+  void pause() { ++pauses_; }
+  void resume() { --pauses_; }
+
+ private:
+  void start() {
+    outer = thread_dispatch().recorder;
+    if (outer == nullptr) begin_step();
+    thread_dispatch().recorder = this;
+    recording_ = true;
+  }
+
+  void stop() {
+    if (!recording_) return;
+    recording_ = false;
+    remove_recorder(*this);
+  }
+
+  void forget() {
+    calls_.clear();
+    watched_.clear();
+    watched_tensors_.clear();
+    reads_.clear();
+    watched_handles_.clear();
+    used_handles_.clear();
+  }
+
+  void note_read(const Tensor& handle, const Tensor& value) {
+    if (!is_floating(value.dtype()) || !watched_.insert(TensorAccess::id(value)).second) return;
+    Reads& reads = reads_[TensorAccess::id(handle)];
+    reads.handle = handle;
+    reads.values.push_back(value);
+    // A function of the graph may have read it, and takes the handle.
+    if (value.is_symbolic()) watched_.insert(TensorAccess::id(handle));
+  }
+
+  const TapeOptions options_;
+  bool recording_ = false;
+  bool spent_ = false;
+  int pauses_ = 0;
+  std::vector<OpCall> calls_;
+  // Watched tensors and what was computed from them. calls_, watched_tensors_ and reads_ hold them,
+  // so that no identity is used twice.
+  std::unordered_set<const TensorBody*> watched_;
+  std::vector<Tensor> watched_tensors_;
+  // By variable: its handle, and the values read from it.
+  struct Reads {
+    Tensor handle;
+    std::vector<Tensor> values;
+  };
+  std::unordered_map<const TensorBody*, Reads> reads_;
+  std::unordered_set<const TensorBody*> watched_handles_;
+  std::unordered_set<const TensorBody*> used_handles_;  // by calls on the tape
+};
 
 }  // namespace internal
 
@@ -201,16 +183,18 @@ namespace {
 using internal::raise;
 
 // d(result)/d(target) for each target, checked against it.
-std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const GradientOptions& options) {
+std::vector<Tensor> target_seeds(const std::vector<Tensor>& targets,
+                                 const GradientOptions& options) {
   if (!options.output_gradients.empty() && options.output_gradients.size() != targets.size()) {
-    raise(Code::InvalidArgument, "[GradientTape] {} output gradients for {} targets",
+    raise(Code::InvalidArgument,
+          "[GradientTape] needs one output gradient per target, got {} for {} targets",
           options.output_gradients.size(), targets.size());
   }
   std::vector<Tensor> seeds;
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!is_floating(targets[i].dtype())) {
       raise(Code::InvalidArgument,
-            "[GradientTape] a target is {}; only floating values have slopes",
+            "[GradientTape] a target is {}, but only floating values have gradients",
             to_string(targets[i].dtype()));
     }
     if (options.output_gradients.empty()) {
@@ -259,8 +243,8 @@ class GroupReports {
   std::vector<size_t> sizes_;
 };
 
-// Reverse walk for groups of tensors; the result for a group is the sum over its members, with
-// `like` telling what zeros look like when nothing is connected.
+// Reverse walk for groups of tensors, with `like` telling what zeros look like when nothing is
+// connected.
 Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targets,
                           const std::vector<std::vector<Tensor>>& groups,
                           const std::vector<Tensor>& like, const GradientOptions& options,
@@ -272,23 +256,16 @@ Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targe
   } else if (!targets.empty()) {
     internal::end_traced_forward(targets[0]);
   }
-  const std::vector<Tensor> seeds = seeds_for(targets, options);
-  std::vector<Tensor> flat;
-  for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());
+  const std::vector<Tensor> seeds = target_seeds(targets, options);
   std::optional<GroupReports> reports;
   internal::FinalGradient final;
   if (listener != nullptr) {
     reports.emplace(groups, *listener);
     final = [&](size_t i, const Gradient& gradient) { reports->add(i, gradient); };
   }
-  const Gradients all = internal::backward(tape.take_calls(), targets, seeds, flat, final);
-  Gradients results;
-  size_t next = 0;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    Gradient sum;
-    for (size_t j = 0; j < groups[i].size(); ++j) sum = internal::add_gradients(sum, all[next++]);
-    if (!sum.defined() && options.unconnected == Unconnected::Zero) sum = zeros_like(like[i]);
-    results.push_back(sum);
+  Gradients results = internal::backward(tape.take_calls(), targets, seeds, groups, final);
+  for (size_t i = 0; i < results.size() && options.unconnected == Unconnected::Zero; ++i) {
+    if (!results[i].defined()) results[i] = zeros_like(like[i]);
   }
   if (reports) reports->end(results);
   return results;
@@ -302,14 +279,16 @@ GradientTape::~GradientTape() = default;
 
 void GradientTape::watch(const Tensor& tensor) { tape_->watch(tensor); }
 
-void GradientTape::watch(const Variable& variable) {
+void GradientTape::watch(const Variable& variable, Site site) {
+  const internal::SiteScope there(site);
   const auto& impl = internal::VariableAccess::impl(variable);
   tape_->watch(impl->handle().handle, impl->read());
 }
 
 Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
-                                 const std::vector<Tensor>& sources,
-                                 const GradientOptions& options) {
+                                 const std::vector<Tensor>& sources, const GradientOptions& options,
+                                 Site site) {
+  const internal::SiteScope there(site);
   std::vector<std::vector<Tensor>> groups;
   for (const Tensor& source : sources) {
     groups.push_back(tape_->is_watched(source) ? std::vector{source} : std::vector<Tensor>());
@@ -319,7 +298,8 @@ Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
 
 Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
                                  const std::vector<Variable>& sources,
-                                 const GradientOptions& options) {
+                                 const GradientOptions& options, Site site) {
+  const internal::SiteScope there(site);
   std::vector<std::vector<Tensor>> groups;
   std::vector<Tensor> like;
   for (const Variable& source : sources) {
@@ -333,33 +313,33 @@ Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
 }
 
 Gradients GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
-                                 const GradientOptions& options) {
-  return gradient(std::vector<Tensor>{target}, sources, options);
+                                 const GradientOptions& options, Site site) {
+  return gradient(std::vector<Tensor>{target}, sources, options, site);
 }
 
 Gradients GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources,
-                                 const GradientOptions& options) {
-  return gradient(std::vector<Tensor>{target}, sources, options);
+                                 const GradientOptions& options, Site site) {
+  return gradient(std::vector<Tensor>{target}, sources, options, site);
 }
 
 Gradients GradientTape::gradient(const Tensor& target, std::initializer_list<Tensor> sources,
-                                 const GradientOptions& options) {
-  return gradient(target, std::vector<Tensor>(sources), options);
+                                 const GradientOptions& options, Site site) {
+  return gradient(target, std::vector<Tensor>(sources), options, site);
 }
 
 Gradients GradientTape::gradient(const Tensor& target, std::initializer_list<Variable> sources,
-                                 const GradientOptions& options) {
-  return gradient(target, std::vector<Variable>(sources), options);
+                                 const GradientOptions& options, Site site) {
+  return gradient(target, std::vector<Variable>(sources), options, site);
 }
 
 Gradient GradientTape::gradient(const Tensor& target, const Tensor& source,
-                                const GradientOptions& options) {
-  return gradient(std::vector<Tensor>{target}, std::vector<Tensor>{source}, options)[0];
+                                const GradientOptions& options, Site site) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Tensor>{source}, options, site)[0];
 }
 
 Gradient GradientTape::gradient(const Tensor& target, const Variable& source,
-                                const GradientOptions& options) {
-  return gradient(std::vector<Tensor>{target}, std::vector<Variable>{source}, options)[0];
+                                const GradientOptions& options, Site site) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Variable>{source}, options, site)[0];
 }
 
 void GradientTape::reset() { tape_->reset(); }

@@ -132,7 +132,7 @@ TEST(GradientTape, GivesOneGradientOtherwise) {
   const Tensor y = x * x;
   tape.gradient(y, x);
   EXPECT_ERROR(Code::FailedPrecondition, "{.persistent = true}", tape.gradient(y, x));
-  EXPECT_ERROR(Code::FailedPrecondition, "gradient() was called before",
+  EXPECT_ERROR(Code::FailedPrecondition, "gradient() was already called",
                tape.gradient(y, Variable(1.0)));
 }
 
@@ -295,8 +295,8 @@ TEST(GradientTape, NamesTheOpThatHasNoGradient) {
   GradientTape tape;
   tape.watch(x);
   EXPECT_ERROR(Code::Unimplemented,
-               "[Unique] has no gradient because which elements are equal changes by jumps; "
-               "stop_gradient() before it",
+               "[Unique] has no gradient because its result changes in steps; apply "
+               "stop_gradient() to its inputs",
                tape.gradient(sum(unique(x).values), x));
 }
 
@@ -325,9 +325,9 @@ TEST(GradientTape, ChecksOutputGradientsBeforeItIsSpent) {
   const Tensor y = x * x;
   EXPECT_ERROR(Code::InvalidArgument, "output gradient 0 has shape (3,), but its target has (2,)",
                tape.gradient(y, x, {.output_gradients = {ones({3})}}));
-  EXPECT_ERROR(Code::InvalidArgument, "2 output gradients for 1 targets",
+  EXPECT_ERROR(Code::InvalidArgument, "one output gradient per target, got 2 for 1",
                tape.gradient(y, x, {.output_gradients = {ones({2}), ones({2})}}));
-  EXPECT_ERROR(Code::InvalidArgument, "a target is int32; only floating values have slopes",
+  EXPECT_ERROR(Code::InvalidArgument, "a target is int32, but only floating values have gradients",
                tape.gradient(Tensor(1), x));
   EXPECT_EQ(tape.gradient(y, x).dense().to_vector<double>(), Doubles({2, 4}));
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {
@@ -130,11 +131,8 @@ std::string read_text(const ActivityBoard::Text& from) {
 
 std::vector<std::string> separated(const std::string& text) {
   std::vector<std::string> names;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    names.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const std::string_view name : split(text, ',')) names.emplace_back(name);
+  if (names.back().empty()) names.pop_back();
   return names;
 }
 
@@ -207,14 +205,14 @@ std::optional<Activity> read_activity(const std::string& file) {
   return activity;
 }
 
-std::chrono::nanoseconds stall_patience() {
-  static const std::chrono::nanoseconds patience = [] {
+std::chrono::nanoseconds stall_limit() {
+  static const std::chrono::nanoseconds limit = [] {
     const char* const text = std::getenv("COHORT_STALL_SECONDS");
     const double wanted = text == nullptr ? 0 : std::strtod(text, nullptr);
     const std::chrono::duration<double> time(wanted > 0 && wanted < 1e6 ? wanted : 5);
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
   }();
-  return patience;
+  return limit;
 }
 
 WaitNote::WaitNote(WaitKind kind, std::string_view what, const std::vector<std::string>& whom,

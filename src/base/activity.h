@@ -46,6 +46,7 @@ struct Activity {
   pid_t process = 0;
   std::vector<ActivityWait> waits = {};  // only waits that take long
   // Since the process began:
+  // Of a training in lockstep, and steps of any master's graphs in which this process had a part.
   uint64_t steps = 0;
   double input_seconds = 0;  // spent in getting elements of datasets
   double wait_seconds = 0;   // spent in waiting for the other tasks of a group
@@ -62,7 +63,7 @@ Activity local_activity(
 std::optional<Activity> read_activity(const std::string& file);
 
 // A wait shorter than this is not reported: 5 s, or what COHORT_STALL_SECONDS says.
-std::chrono::nanoseconds stall_patience();
+std::chrono::nanoseconds stall_limit();
 
 // Reports a long wait for as long as the note lives. Long texts are cut. When very many threads
 // wait, some of the waits are not reported.

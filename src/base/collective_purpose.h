@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/thread_context.h"
-#include "cohort/site.h"
+#include "cohort/error.h"
 
 namespace cohort::internal {
 

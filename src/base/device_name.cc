@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <cctype>
 #include <ostream>
@@ -27,7 +26,7 @@ std::string upper(std::string_view text) {
 
 bool read_number(std::string_view text, std::optional<int>& part) {
   if (text == kAny) return true;
-  part = internal::parse_index(text);
+  part = internal::parse_non_negative(text);
   return part.has_value();
 }
 

@@ -31,10 +31,15 @@ constexpr std::array<std::string_view, 17> kCodeNames = {
     "UNAUTHENTICATED",
 };
 
+// The text of a master names the task at its beginning: "From /job:ps/task:0: [Gather] ..."
+bool names_origin(const Status& status) {
+  return status.message.starts_with("From " + status.origin + ":");
+}
+
 std::string own_line(const Status& status) {
   std::string line = to_string(status.code);
   if (!status.message.empty()) line += ": " + status.message;
-  if (!status.origin.empty()) line += " (from " + status.origin + ")";
+  if (!status.origin.empty() && !names_origin(status)) line += " (from " + status.origin + ")";
   return line;
 }
 

@@ -7,7 +7,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <optional>
 
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "cohort/internal/warn.h"
@@ -15,58 +18,120 @@
 namespace cohort::internal {
 namespace {
 
+using Level = spdlog::level::level_enum;
+
 // By LogLevel.
-constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 5> kLevels = {
+constexpr std::array<std::pair<std::string_view, Level>, 5> kLevels = {
     {{"debug", spdlog::level::debug},
      {"info", spdlog::level::info},
      {"warning", spdlog::level::warn},
      {"error", spdlog::level::err},
      {"off", spdlog::level::off}}};
 
-spdlog::level::level_enum to_spdlog(LogLevel level) {
-  return kLevels[static_cast<size_t>(level)].second;
+Level to_spdlog(LogLevel level) { return kLevels[static_cast<size_t>(level)].second; }
+
+std::optional<Level> level_named(std::string_view name) {
+  for (const auto& [known, level] : kLevels) {
+    if (known == name) return level;
+  }
+  return std::nullopt;
 }
 
-void choose_level(spdlog::logger& logger, std::string_view name);
+// Which lines are shown: those of a component at its level, and all others at the common level.
+struct Choice {
+  Level common = spdlog::level::warn;
+  std::map<std::string, Level, std::less<>> of_components = {};
 
-// Never destroyed, so that code may log until the end of the process.
-spdlog::logger& logger() {
-  static spdlog::logger& only = *[] {
-    auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%H:%M:%S.%e %L %v");
-    made->set_level(spdlog::level::warn);
-    if (const char* level = std::getenv("COHORT_LOG")) choose_level(*made, level);
-    return made;
-  }();
-  return only;
+  Level lowest() const {
+    Level found = common;
+    for (const auto& [component, level] : of_components) found = std::min(found, level);
+    return found;
+  }
+};
+
+// The component of "[Trainer] goes on" is "Trainer".
+std::string_view component_of(std::string_view message) {
+  const size_t end = message.starts_with('[') ? message.find(']') : std::string_view::npos;
+  return end == std::string_view::npos ? "" : message.substr(1, end - 1);
 }
 
 std::string to_line(std::string_view text) {
   return fmt::format("[{}] {}", thread_name(), fmt::join(split(text, '\n'), "\\n"));
 }
 
-void choose_level(spdlog::logger& logger, std::string_view name) {
-  for (const auto& [known, level] : kLevels) {
-    if (known == name) return logger.set_level(level);
+class Output {
+ public:
+  Output() {
+    logger_.set_pattern("%H:%M:%S.%e %L %v");
+    choose(Choice{});
+    if (const char* wanted = std::getenv("COHORT_LOG")) choose(wanted);
   }
-  logger.warn(
-      to_line(fmt::format("COHORT_LOG is '{}', which is not a level; the levels are debug, info, "
-                          "warning, error and off",
-                          name)));
+
+  void choose(const Choice& choice) {
+    const std::lock_guard lock(mutex_);
+    choice_ = choice;
+    logger_.set_level(choice.lowest());
+  }
+
+  // "info", or "warning,Trainer=debug,Collective=info". Parts that say nothing are left out.
+  void choose(std::string_view text) {
+    Choice choice;
+    for (const std::string_view part : split(text, ',')) {
+      const std::string_view word = trimmed(part);
+      if (word.empty()) continue;
+      const size_t equals = word.find('=');
+      const std::optional<Level> level =
+          level_named(equals == word.npos ? word : word.substr(equals + 1));
+      if (!level || equals == 0) {
+        logger_.warn(to_line(fmt::format(
+            "[Log] COHORT_LOG has '{}', which is not a level; the levels are debug, info, warning, "
+            "error and off. 'warning,Trainer=info' gives a component a level of its own",
+            word)));
+      } else if (equals == word.npos) {
+        choice.common = *level;
+      } else {
+        choice.of_components[std::string(word.substr(0, equals))] = *level;
+      }
+    }
+    choose(choice);
+  }
+
+  bool may_show(Level level) const { return logger_.should_log(level); }
+
+  void write(Level level, std::string_view message) {
+    if (shows(level, component_of(message))) logger_.log(level, to_line(message));
+  }
+
+ private:
+  bool shows(Level level, std::string_view component) {
+    const std::lock_guard lock(mutex_);
+    const auto found = choice_.of_components.find(component);
+    return level >= (found == choice_.of_components.end() ? choice_.common : found->second);
+  }
+
+  spdlog::logger logger_{"cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  Mutex mutex_;
+  Choice choice_;  // guarded by mutex_
+};
+
+// Never destroyed, so that code may log until the end of the process.
+Output& output() {
+  static Output& only = *new Output;
+  return only;
 }
 
 }  // namespace
 
-void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
-void set_log_level(std::string_view name) { choose_level(logger(), name); }
+void set_log_level(LogLevel level) { output().choose(Choice{.common = to_spdlog(level)}); }
+void set_log_level(std::string_view name) { output().choose(name); }
 
 bool log_enabled(LogLevel level) {
-  return level != LogLevel::Off && logger().should_log(to_spdlog(level));
+  return level != LogLevel::Off && output().may_show(to_spdlog(level));
 }
 
 void write_log(LogLevel level, fmt::string_view text, fmt::format_args args) noexcept {
   try {
-    logger().log(to_spdlog(level), to_line(fmt::vformat(text, args)));
+    output().write(to_spdlog(level), fmt::vformat(text, args));
   } catch (...) {
     // Out of memory, or a broken formatter: the message is lost, the work goes on.
   }

@@ -60,11 +60,36 @@ TEST_F(Log, LevelDecidesWhatIsShown) {
 
 TEST_F(Log, UnknownLevelIsOneWarningThatNamesTheLevels) {
   const std::string text = stderr_of([] { set_log_level("loud"); });
-  EXPECT_NE(text.find("COHORT_LOG is 'loud'"), std::string::npos) << text;
+  EXPECT_NE(text.find("COHORT_LOG has 'loud'"), std::string::npos) << text;
   EXPECT_NE(text.find("debug, info, warning, error and off"), std::string::npos) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_TRUE(log_enabled(LogLevel::Warning));
   EXPECT_FALSE(log_enabled(LogLevel::Info));
+}
+
+TEST_F(Log, ComponentsHaveLevelsOfTheirOwn) {
+  set_log_level("error, Trainer=debug,Session=off");
+  const std::string text = stderr_of([] {
+    log_debug("[Trainer] one");
+    log_warning("[Collective] two");
+    log_error("[Collective] three");
+    log_error("[Session] four");
+    log_warning("five");
+    log_error("{} six", "[Trainer]");
+  });
+  for (const char* shown : {"one", "three", "six"}) EXPECT_NE(text.find(shown), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+}
+
+TEST_F(Log, ReadsTheGoodPartsOfAListOfLevels) {
+  const std::string text = stderr_of([] {
+    set_log_level("Trainer=loud,Session=info");
+    log_info("[Session] shown");
+    log_info("[Trainer] not shown");
+  });
+  EXPECT_NE(text.find("COHORT_LOG has 'Trainer=loud'"), std::string::npos) << text;
+  EXPECT_NE(text.find("[Session] shown"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
 }
 
 TEST_F(Log, MessageIsOneLineWhateverItHolds) {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <cstddef>
 #include <thread>
 
 namespace cohort::internal {
@@ -21,12 +18,6 @@ inline bool has_avx2() {
 inline unsigned core_count() {
   static const unsigned count = std::thread::hardware_concurrency();
   return count;
-}
-
-// The bytes of memory that this machine has, used or not.
-inline size_t physical_memory() {
-  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace cohort::internal

@@ -41,6 +41,7 @@ class Mutex {
 class Turn {
  public:
   void lock() { mutex_.lock(); }
+  bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
  private:

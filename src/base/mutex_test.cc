@@ -15,7 +15,7 @@ TEST(Mutex, EndsAProgramThatSendsWithOne) {
         const std::lock_guard lock(mutex);
         check_no_mutex_held("sends");
       },
-      "it sends while its thread holds a mutex of the library");
+      "this thread sends while it holds a mutex of the library");
 }
 
 TEST(Mutex, LetsAThreadSendThatHasLetGo) {

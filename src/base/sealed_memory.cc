@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/machine.h"
+#include "base/memory_limit.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -38,7 +38,7 @@ FileDescriptor make_sealed(size_t bytes, SealedMemory::Pages pages) {
   int error = memory ? set_size(memory, static_cast<off_t>(bytes), pages) : errno;
   if (error == 0 && ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) error = errno;
   if (error == 0) return memory;
-  raise(Code::ResourceExhausted, "[SharedMemory] the system does not give {} sealed bytes: {}",
+  raise(Code::ResourceExhausted, "[SharedMemory] cannot create {} bytes of sealed memory: {}",
         bytes, errno_text(error));
 }
 

@@ -21,8 +21,6 @@ class SealedMemory {
   // Maps memory that another process made. `bytes` is its sealed_size().
   SealedMemory(FileDescriptor memory, size_t bytes);
   ~SealedMemory();
-  SealedMemory(const SealedMemory&) = delete;
-  SealedMemory& operator=(const SealedMemory&) = delete;
 
   std::span<std::byte> bytes() const { return bytes_; }
   int descriptor() const { return memory_.get(); }

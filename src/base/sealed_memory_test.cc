@@ -35,7 +35,7 @@ TEST(SealedMemory, IsOneMemoryForAllThatMapIt) {
 }
 
 TEST(SealedMemory, ThatTheSystemDoesNotHaveIsAnError) {
-  EXPECT_ERROR(Code::ResourceExhausted, "the system does not give",
+  EXPECT_ERROR(Code::ResourceExhausted, "cannot create",
                SealedMemory(size_t{1} << 62, Pages::AtOnce));
 }
 

@@ -39,7 +39,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<int> parse_index(std::string_view text) {
+std::optional<int> parse_non_negative(std::string_view text) {
   int number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
@@ -98,6 +98,15 @@ std::string excerpt(std::string_view text, size_t max_bytes) {
   return text.size() > max_bytes ? result + "..." : result;
 }
 
+std::string escape_quotes(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '"') escaped += '\\';
+    escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+  }
+  return escaped;
+}
+
 std::optional<std::string> environment_variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -112,7 +121,7 @@ std::string require_variable(const std::string& name, std::string_view operation
 
 int require_number(const std::string& name, std::string_view operation) {
   const std::string value = require_variable(name, operation);
-  if (const std::optional<int> number = parse_index(value)) return *number;
+  if (const std::optional<int> number = parse_non_negative(value)) return *number;
   raise(Code::InvalidArgument, "[{}] the variable {} is '{}', expected a number", operation, name,
         excerpt(value));
 }

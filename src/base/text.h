@@ -9,7 +9,7 @@
 namespace cohort::internal {
 
 // The number that the digits of `text` mean, if it is one and fits an int.
-std::optional<int> parse_index(std::string_view text);
+std::optional<int> parse_non_negative(std::string_view text);
 
 // Whether the text has only letters, digits and the `others`.
 bool has_only_alnum_and(std::string_view others, std::string_view text);
@@ -17,6 +17,11 @@ bool has_only_alnum_and(std::string_view others, std::string_view text);
 // `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);
+
+// What follows the last '/' of a path or a name.
+inline std::string_view last_part(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
 
 // "'a', 'b'"; "none" for an empty list.
 std::string quoted_list(std::span<const std::string> words);
@@ -31,6 +36,10 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
 
 // `text` for a message: at most `max_bytes`, without control characters. "..." marks a cut.
 std::string excerpt(std::string_view text, size_t max_bytes = 60);
+
+// `text` for a place between double quotes, in JSON or in a graph for dot: with \ before quotes and
+// backslashes, and with blanks for control characters.
+std::string escape_quotes(std::string_view text);
 
 // A variable of the environment. The functions that require one throw FailedPrecondition, in the
 // name of `operation`, if it is not set, and InvalidArgument if it is not a number.

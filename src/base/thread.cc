@@ -25,7 +25,7 @@ void set_name(std::string_view name) {
 
 void run(const Thread::Body& body, const std::stop_token& stop) {
   const Status status = capture_status([&] { body(stop); });
-  if (!status.ok()) log_error("the thread ends because of {}", status.to_string());
+  if (!status.ok()) log_error("[Thread] the thread ends because of {}", status.to_string());
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ Thread::Thread(std::string name, Body body) try
         run(body, stop);
       }) {
 } catch (const std::system_error& error) {
-  raise(Code::ResourceExhausted, "[Thread] the system starts no more threads: {}", error.what());
+  raise(Code::ResourceExhausted, "[Thread] the system cannot start another thread: {}",
+        error.what());
 }
 
 void Thread::join() {

@@ -43,7 +43,9 @@ size_t ThreadContext::number_of(std::atomic<size_t>& slot, const Type& type) {
   const std::lock_guard lock(adding_slots);
   if (slot.load() != 0) return slot.load();  // another thread has been here
   const size_t number = num_slots.load();
-  if (number == kMaxSlots) raise(Code::Internal, "[ThreadContext] has only {} slots", kMaxSlots);
+  if (number == kMaxSlots) {
+    raise(Code::Internal, "[ThreadContext] all {} slots are in use; raise kMaxSlots", kMaxSlots);
+  }
   slot_types[number] = type;
   num_slots.store(number + 1, std::memory_order_release);
   slot.store(number, std::memory_order_release);

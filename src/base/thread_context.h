@@ -139,19 +139,39 @@ class ContextSlot {
   std::atomic<size_t> number_ = 0;
 };
 
-// While it lives, this thread's value of the slot is `value`.
+// While it lives, the variable is `value`.
 template <typename T>
-class [[nodiscard]] ContextValue {
+class [[nodiscard]] ScopedValue {
  public:
-  ContextValue(ContextSlot<T>& slot, std::type_identity_t<T> value)
-      : slot_(slot), outer_(std::exchange(slot.get(), std::move(value))) {}
-  ~ContextValue() { slot_.get() = std::move(outer_); }
-  ContextValue(const ContextValue&) = delete;
-  ContextValue& operator=(const ContextValue&) = delete;
+  ScopedValue(T& variable, std::type_identity_t<T> value)
+      : variable_(variable), outer_(std::exchange(variable, std::move(value))) {}
+  ~ScopedValue() { variable_ = std::move(outer_); }
+  ScopedValue(const ScopedValue&) = delete;
+  ScopedValue& operator=(const ScopedValue&) = delete;
 
  private:
-  ContextSlot<T>& slot_;
+  T& variable_;
   T outer_;
+};
+
+// While it lives, this thread's value of the slot is `value`.
+template <typename T>
+class [[nodiscard]] ContextValue : ScopedValue<T> {
+ public:
+  ContextValue(ContextSlot<T>& slot, std::type_identity_t<T> value)
+      : ScopedValue<T>(slot.get(), std::move(value)) {}
+};
+
+// A base of scopes that only are there, such as RowReads. Each kind has a slot of its own.
+template <typename Self>
+class [[nodiscard]] ContextFlag : ContextValue<bool> {
+ public:
+  ContextFlag() : ContextValue(slot_, true) {}
+  // Whether this thread has such a scope open.
+  static bool active() { return slot_.get(); }
+
+ private:
+  static inline constinit ContextSlot<bool> slot_;
 };
 
 // The values of the open scopes of one kind in one thread, outermost first. Scopes end in the
@@ -221,6 +241,21 @@ class ScopeStack {
   std::string_view kind_;
   std::vector<Entry> entries_;
   uint64_t last_ticket_ = 0;
+};
+
+// A scope of that stack, which ends with this object.
+template <typename T>
+class [[nodiscard]] StackedScope {
+ public:
+  StackedScope(ScopeStack<T>& stack, std::type_identity_t<T> value)
+      : stack_(stack), ticket_(stack.open(std::move(value))) {}
+  ~StackedScope() { stack_.leave(ticket_); }
+  StackedScope(const StackedScope&) = delete;
+  StackedScope& operator=(const StackedScope&) = delete;
+
+ private:
+  ScopeStack<T>& stack_;
+  const uint64_t ticket_;
 };
 
 }  // namespace cohort::internal

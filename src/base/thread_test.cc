@@ -92,10 +92,11 @@ TEST(Thread, ExceptionIsLoggedAndEndsTheThreadOnly) {
   Thread("failing", [](const std::stop_token&) { raise(Code::NotFound, "no such thing"); }).join();
   Thread("failing too", [](const std::stop_token&) { throw std::logic_error("bad"); }).join();
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find("E [failing] the thread ends because of NOT_FOUND: no such thing"),
+  EXPECT_NE(text.find("E [failing] [Thread] the thread ends because of NOT_FOUND: no such thing"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("[failing too] the thread ends because of UNKNOWN: bad"), std::string::npos)
+  EXPECT_NE(text.find("[failing too] [Thread] the thread ends because of UNKNOWN: bad"),
+            std::string::npos)
       << text;
 }
 

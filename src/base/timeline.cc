@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 namespace cohort::internal {
@@ -23,27 +24,18 @@ double microseconds(std::chrono::nanoseconds time) {
   return static_cast<double>(time.count()) / 1e3;
 }
 
-std::string json_text(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    if (letter == '\\' || letter == '"') escaped += '\\';
-    escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
-  }
-  return escaped;
-}
-
 // Keeps events for a while, because making text of an event takes longer than keeping it.
 // Thread-safe.
 class Timeline {
  public:
   explicit Timeline(const char* path)
       : file_(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
-  ~Timeline() {
+  ~Timeline() { write(); }
+
+  void write() {
     const std::lock_guard lock(mutex_);
     write_all();
   }
-  Timeline(const Timeline&) = delete;
-  Timeline& operator=(const Timeline&) = delete;
 
   int row(std::string_view name) {
     const std::lock_guard lock(mutex_);
@@ -53,7 +45,7 @@ class Timeline {
       text_ +=
           fmt::format(R"({{"name":"thread_name","ph":"M","pid":0,"tid":{},"args":{{"name":"{}"}}}})"
                       "\n",
-                      found->second, json_text(name));
+                      found->second, escape_quotes(name));
     }
     return found->second;
   }
@@ -81,12 +73,12 @@ class Timeline {
           std::back_inserter(text_),
           R"({{"name":"{}","cat":"{}","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":0,"tid":{}}})"
           "\n",
-          json_text(event.name), event.category, microseconds(event.begin.time_since_epoch()),
+          escape_quotes(event.name), event.category, microseconds(event.begin.time_since_epoch()),
           microseconds(event.end - event.begin), event.row);
     }
     events_.clear();
     // A failed write loses events and does not disturb the program.
-    [[maybe_unused]] const ssize_t written = write(file_, text_.data(), text_.size());
+    [[maybe_unused]] const ssize_t written = ::write(file_, text_.data(), text_.size());
     text_.clear();
   }
 
@@ -136,6 +128,10 @@ void add_to_timeline(int row, const char* category, std::string name, TimelineTi
   timeline().add(row, category, std::move(name), begin, end);
 }
 
+void write_timeline() {
+  if (timeline_is_on()) timeline().write();
+}
+
 void TimelineSpan::begin(const char* category, std::string_view name) {
   category_ = category;
   name_ = name;
@@ -160,7 +156,16 @@ void StepSpan::end() {
 void note_forward() {
   if (!timeline_is_on()) return;
   thread_step.forward_began = std::chrono::steady_clock::now();
+  thread_step.recorded = std::nullopt;
   if (!thread_step.is_open) thread_step.began = thread_step.forward_began;
+}
+
+void note_module_use(uint64_t recorded) {
+  if (!timeline_is_on() || thread_step.is_open) return;
+  const bool is_forward = thread_step.forward_began != TimelineTime();
+  if (is_forward && thread_step.recorded != recorded) return;
+  note_forward();
+  thread_step.recorded = recorded;
 }
 
 BackwardSpan::BackwardSpan() {

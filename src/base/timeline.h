@@ -31,6 +31,8 @@ int timeline_row();
 // written; a process writes at most a million.
 void add_to_timeline(int row, const char* category, std::string name, TimelineTime begin,
                      TimelineTime end);
+// Writes the events that are kept. For a process that a signal ends: no destructor runs there.
+void write_timeline();
 
 // An event that lasts as long as the object lives, in the given row or that of its thread.
 class [[nodiscard]] TimelineSpan {
@@ -62,8 +64,9 @@ class [[nodiscard]] TimelineSpan {
 struct ThreadStep {
   bool is_open = false;  // a StepSpan lives
   TimelineTime began = {};
-  TimelineTime forward_began = {};  // zero: the forward pass is over
-  int64_t number = -1;              // of the update, once the update is made
+  TimelineTime forward_began = {};                  // zero: the forward pass is over
+  std::optional<uint64_t> recorded = std::nullopt;  // when a torch module's use began it
+  int64_t number = -1;                              // of the update, once the update is made
 };
 
 // The step of a replica, unless the step becomes part of a graph (`now` is false). Without a

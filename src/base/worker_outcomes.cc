@@ -45,7 +45,8 @@ void throw_first_failure(std::string_view what, const std::exception_ptr& local,
   for (size_t worker = 0; worker < outcomes.size(); ++worker) {
     if (outcomes[worker].empty()) continue;
     const Status failure = status_from(outcomes[worker]);
-    raise(code_for_all(failure.code), "[{}] failed on worker {}, and ends on all: {}", what, worker,
+    raise(code_for_all(failure.code),
+          "[{}] the call failed on worker {}, and ends on all workers: {}", what, worker,
           failure.message);
   }
 }

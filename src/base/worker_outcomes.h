@@ -8,8 +8,8 @@
 
 namespace cohort::internal {
 
-// Whether the code says that another worker is lost. The workers then go back to the last backup
-// once all of them are there again.
+// Whether the code says that another task is lost or was restarted. Workers that train together
+// then go back to the last backup once all of them are there again; a new session may help.
 inline bool is_loss(Code code) { return code == Code::Unavailable || code == Code::Aborted; }
 // The outcome of a part that a worker did alone, as a text for the other workers; empty for
 // success.

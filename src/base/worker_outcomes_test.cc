@@ -21,7 +21,7 @@ TEST(WorkerOutcomes, TheFirstFailureIsThrownOnAllWorkersAndNamesItsWorker) {
   };
   throw_first({good});
   throw_first({good, good});
-  EXPECT_ERROR(Code::ResourceExhausted, "[Save] failed on worker 1",
+  EXPECT_ERROR(Code::ResourceExhausted, "[Save] the call failed on worker 1",
                throw_first({good, full, away}));
   EXPECT_ERROR(Code::FailedPrecondition, "is away", throw_first({away, good}));
   EXPECT_ERROR(Code::Unavailable, "[Disk] is away", throw_first({away}));

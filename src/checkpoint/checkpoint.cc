@@ -1,6 +1,7 @@
 #include "cohort/checkpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/collective_purpose.h"
@@ -8,6 +9,7 @@
 #include "base/raise.h"
 #include "base/text.h"
 #include "base/worker_outcomes.h"
+#include "checkpoint/background_saving.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saving.h"
 #include "checkpoint/tracked_state.h"
@@ -18,59 +20,6 @@
 
 namespace cohort {
 namespace internal {
-
-// Objects by name. See Checkpoint.
-class CheckpointImpl {
- public:
-  explicit CheckpointImpl(const CheckpointOptions& options) : queue_(options.asynchronous) {}
-
-  void track(const std::string& name, const Trackable& object);
-  // The tracked objects, below `path` unless it is empty.
-  void collect(const std::string& path, TrackedState& state) const;
-  // Whether the other is this one, or is tracked inside it.
-  bool contains(const CheckpointImpl& other) const;
-
-  // Takes the values now and writes them to `prefix`; then calls `written` on the thread that
-  // wrote. A `number` becomes the number of the checkpoint, and the save is counted. `site` is the
-  // line that asked for the save.
-  void save(const std::string& prefix, std::optional<int64_t> number, Site site,
-            const std::function<void()>& written);
-  // Waits for the last save on all workers that made it. Throws on all of them what the chief met.
-  void wait(Site site);
-  std::shared_ptr<RestoreState> restore(std::string_view prefix);
-  static Trackable trackable(std::shared_ptr<const Tracked> tracked) {
-    return Trackable(std::move(tracked));
-  }
-  RestoreStatus status_of(std::shared_ptr<RestoreState> state) const {
-    return RestoreStatus(std::move(state));
-  }
-  int64_t save_counter() const;
-  void set_save_counter(int64_t count);
-  SaveQueue& queue() { return queue_; }
-
- private:
-  struct Item {
-    std::string name;
-    std::shared_ptr<const Tracked> tracked;
-  };
-  // A save whose writing no call has waited for.
-  struct UnawaitedSave {
-    std::string prefix;
-    StrategyExtended* strategy;  // null if this worker saves alone
-  };
-  std::vector<Item> items() const;
-  TrackedState collect_all() const;
-  void set_unawaited(UnawaitedSave save);
-  std::optional<UnawaitedSave> take_unawaited();
-
-  mutable Mutex mutex_;
-  std::vector<Item> items_;                  // guarded by mutex_, as all below
-  std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
-  int64_t save_counter_ = 0;
-  std::optional<UnawaitedSave> unawaited_;  // only if saving is asynchronous
-  SaveQueue queue_;                         // last: it ends first
-};
-
 namespace {
 
 constexpr int kDeepest = 64;
@@ -115,21 +64,6 @@ bool writes_here(const StrategyExtended* strategy) {
   return strategy == nullptr || strategy->should_checkpoint();
 }
 
-// The strategy, if several workers save together; otherwise null.
-StrategyExtended* of_several_workers(StrategyExtended* strategy) {
-  const bool several = strategy != nullptr && strategy->input_context().num_input_pipelines() > 1;
-  return several ? strategy : nullptr;
-}
-
-// What each worker says of that checkpoint, by worker. Workers compare its name without the
-// directory, which may be each worker's own: the chief alone writes.
-std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::string& own,
-                                      const std::string& prefix, std::string_view what) {
-  if (strategy == nullptr) return {own};
-  const std::string name = prefix.substr(prefix.find_last_of('/') + 1);
-  return strategy->gather_from_workers(own, fmt::format("checkpoint '{}': {}", name, what));
-}
-
 // Adds the program's own bytes, as they are now, to the snapshot. With several workers the snapshot
 // has the bytes of each worker, because positions in the data differ; of common bytes it has the
 // chief's. If a worker fails here, or has failed with `before`, all workers throw that error.
@@ -155,8 +89,8 @@ void add_bytes(const TrackedState& state, StrategyExtended* strategy, const std:
   for (size_t worker = 1; worker < bytes.size(); ++worker) {
     if (bytes[worker].size() == bytes[0].size()) continue;
     raise(Code::InvalidArgument,
-          "[Checkpoint] worker 0 tracks {} objects that are bytes, and worker {} tracks {}; track "
-          "the same on all workers",
+          "[Checkpoint] worker 0 tracks {} objects made of bytes, but worker {} tracks {}; track "
+          "the same objects on each worker",
           bytes[0].size(), worker, bytes[worker].size());
   }
   size_t index = 0;
@@ -188,63 +122,135 @@ void list_checkpoint(const std::string& prefix) {
   write_state_file(directory, kStateFile, state);
 }
 
+std::string checked_name(const std::string& name) {
+  if (!name.empty() && name != "." && name != ".." && file_name_of(name) == name) return name;
+  raise(Code::InvalidArgument,
+        "[CheckpointManager] checkpoint_name '{}' must be a name without a directory", name);
+}
+
+// The checkpoints that the directory's state file lists.
+std::shared_ptr<CheckpointList> recovered_list(const std::string& directory,
+                                               const CheckpointManagerOptions& options) {
+  auto list = std::make_shared<CheckpointList>(
+      "CheckpointManager",
+      RetentionOptions{.max_to_keep = options.max_to_keep,
+                       .keep_checkpoint_every = options.keep_checkpoint_every});
+  if (const auto state = get_checkpoint_state(directory, kStateFile)) list->recover(*state);
+  return list;
+}
+
 }  // namespace
 
-void CheckpointImpl::track(const std::string& name, const Trackable& object) {
-  if (name.empty() || name.find('/') != std::string::npos || name == kSaveCounter) {
-    raise(Code::InvalidArgument,
-          "[Checkpoint] '{}' cannot be an object's name: names are not empty, have no '/', and are "
-          "not '{}'",
+// Objects by name. See Checkpoint.
+class CheckpointImpl {
+ public:
+  explicit CheckpointImpl(const CheckpointOptions& options) : queue_(options.asynchronous) {}
+
+  void track(const std::string& name, const Trackable& object) {
+    if (name.empty() || name.find('/') != std::string::npos || name == kSaveCounter) {
+      raise(
+          Code::InvalidArgument,
+          "[Checkpoint] '{}' cannot be an object's name: a name must not be empty, contain '/' or "
+          "be '{}'",
           name, kSaveCounter);
-  }
-  const CheckpointImpl* const inner = object.tracked_->checkpoint.get();
-  if (inner != nullptr && inner->contains(*this)) {
-    raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside itself", name);
-  }
-  std::shared_ptr<RestoreState> restoring;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Item& item : items_) {
-      if (item.name != name) continue;
-      raise(Code::AlreadyExists, "[Checkpoint] there is an object '{}' already", name);
     }
-    items_.push_back({name, object.tracked_});
-    restoring = restoring_;
+    const CheckpointImpl* const inner = object.tracked_->checkpoint.get();
+    if (inner != nullptr && inner->contains(*this)) {
+      raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside itself",
+            name);
+    }
+    std::shared_ptr<RestoreState> restoring;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Item& item : items_) {
+        if (item.name != name) continue;
+        raise(Code::AlreadyExists,
+              "[Checkpoint] an object named '{}' is tracked already; choose another name", name);
+      }
+      items_.push_back({name, object.tracked_});
+      restoring = restoring_;
+    }
+    const PlainDispatch plain;
+    if (restoring) restoring->apply(collect_all());
   }
-  const PlainDispatch plain;
-  if (restoring) restoring->apply(collect_all());
-}
 
-void CheckpointImpl::collect(const std::string& path, TrackedState& state) const {
-  if (++state.depth > kDeepest) {
-    raise(Code::InvalidArgument, "[Checkpoint] '{}' is more than {} levels deep", path, kDeepest);
+  // The tracked objects, below `path` unless it is empty.
+  void collect(const std::string& path, TrackedState& state) const {
+    if (++state.depth > kDeepest) {
+      raise(Code::InvalidArgument, "[Checkpoint] '{}' is more than {} levels deep", path, kDeepest);
+    }
+    for (const Item& item : items()) {
+      const std::string own = path.empty() ? item.name : path + "/" + item.name;
+      if (item.tracked->checkpoint == nullptr) state.objects.insert(own);
+      item.tracked->collect(own, state);
+    }
+    --state.depth;
   }
-  for (const Item& item : items()) {
-    const std::string own = path.empty() ? item.name : path + "/" + item.name;
-    if (item.tracked->checkpoint == nullptr) state.objects.insert(own);
-    item.tracked->collect(own, state);
+
+  // Whether `other` is this checkpoint, or is tracked by this checkpoint.
+  bool contains(const CheckpointImpl& other) const {
+    return this == &other || std::ranges::any_of(items(), [&](const Item& item) {
+             const CheckpointImpl* const inner = item.tracked->checkpoint.get();
+             return inner != nullptr && inner->contains(other);
+           });
   }
-  --state.depth;
-}
 
-bool CheckpointImpl::contains(const CheckpointImpl& other) const {
-  return this == &other || std::ranges::any_of(items(), [&](const Item& item) {
-           const CheckpointImpl* const inner = item.tracked->checkpoint.get();
-           return inner != nullptr && inner->contains(other);
-         });
-}
+  // Takes the values now and writes them to `prefix`; then calls `written` on the thread that
+  // wrote. A `number` becomes the number of the checkpoint, and the save is counted. `site` is the
+  // line that asked for the save.
+  void save(const std::string& prefix, std::optional<int64_t> number, Site site,
+            const std::function<void()>& written);
 
-std::vector<CheckpointImpl::Item> CheckpointImpl::items() const {
-  const std::lock_guard lock(mutex_);
-  return items_;
-}
+  std::shared_ptr<RestoreState> restore(std::string_view prefix) {
+    const PlainDispatch plain;
+    queue_.wait();
+    auto state = std::make_shared<RestoreState>(prefix);
+    state->apply(collect_all());
+    const std::lock_guard lock(mutex_);
+    restoring_ = state;
+    return state;
+  }
 
-TrackedState CheckpointImpl::collect_all() const {
-  TrackedState state;
-  collect("", state);
-  state.add_slots();
-  return state;
-}
+  static Trackable trackable(std::shared_ptr<const Tracked> tracked) {
+    return Trackable(std::move(tracked));
+  }
+  static nn::NamedVariables variables_of(const Trackable& object) {
+    TrackedState state;
+    object.tracked_->collect("", state);
+    return {state.variables.begin(), state.variables.end()};
+  }
+  RestoreStatus status_of(std::shared_ptr<RestoreState> state) const {
+    return RestoreStatus(std::move(state));
+  }
+
+  int64_t save_counter() const { return save_counter_; }
+  void set_save_counter(int64_t count) { save_counter_ = count; }
+  SaveQueue& queue() { return queue_; }
+
+ private:
+  struct Item {
+    std::string name;
+    std::shared_ptr<const Tracked> tracked;
+  };
+
+  std::vector<Item> items() const {
+    const std::lock_guard lock(mutex_);
+    return items_;
+  }
+
+  TrackedState collect_all() const {
+    TrackedState state;
+    collect("", state);
+    state.add_slots();
+    return state;
+  }
+
+  mutable Mutex mutex_;
+  std::vector<Item> items_;                  // guarded by mutex_, as the next
+  std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
+  std::atomic<int64_t> save_counter_ = 0;
+  SaveQueue queue_;  // last: it ends first
+};
 
 // A failure on one worker must not keep it from the calls that all workers make together: it is
 // kept until the workers exchange their outcomes.
@@ -252,8 +258,7 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
                           const std::function<void()>& written) {
   const PlainDispatch plain;
   const CollectivePurpose purpose("checkpoint", site);
-  const std::exception_ptr before = capture_exception([&] { queue_.wait(); });
-  take_unawaited();  // add_bytes() tells all workers what the save before met
+  const std::exception_ptr before = queue_.await_before();  // add_bytes() tells all workers
   const int64_t counter = save_counter() + (number ? 1 : 0);
   const TrackedState state = collect_all();
   StrategyExtended* const strategy = state.strategy();
@@ -273,51 +278,32 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
       "Checkpoint", thrown,
       texts_of_all(strategy, outcome_text(thrown), prefix, "whether the chief wrote it"));
   set_save_counter(counter);
-  if (queue_.is_asynchronous()) set_unawaited({prefix, of_several_workers(strategy)});
+  queue_.note_unawaited(prefix, strategy);
 }
 
-// Only the chief knows when the files are written, so the workers exchange their outcomes. All
-// workers make the same saves, so all of them have a save to wait for, or none has.
-void CheckpointImpl::wait(Site site) {
-  const PlainDispatch plain;
-  const CollectivePurpose purpose("checkpoint", site);
-  const std::exception_ptr thrown = capture_exception([&] { queue_.wait(); });
-  const std::optional<UnawaitedSave> save = take_unawaited();
-  if (!save) return rethrow_if_any(thrown);
-  throw_first_failure("Checkpoint", thrown,
-                      texts_of_all(save->strategy, outcome_text(thrown), save->prefix,
-                                   "whether the chief has written it"));
-}
+class CheckpointManagerImpl {
+ public:
+  CheckpointManagerImpl(const Checkpoint& tracked, std::string path,
+                        const CheckpointManagerOptions& options)
+      : checkpoint(tracked),
+        saves(*checkpoint.impl_),
+        directory(std::move(path)),
+        name(checked_name(options.checkpoint_name)),
+        list(recovered_list(directory, options)) {
+    if (directory.empty()) {
+      raise(Code::InvalidArgument,
+            "[CheckpointManager] the name of the directory is empty; expected a directory for the "
+            "checkpoints");
+    }
+  }
 
-void CheckpointImpl::set_unawaited(UnawaitedSave save) {
-  const std::lock_guard lock(mutex_);
-  unawaited_ = std::move(save);
-}
-
-std::optional<CheckpointImpl::UnawaitedSave> CheckpointImpl::take_unawaited() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(unawaited_, std::nullopt);
-}
-
-std::shared_ptr<RestoreState> CheckpointImpl::restore(std::string_view prefix) {
-  const PlainDispatch plain;
-  queue_.wait();
-  auto state = std::make_shared<RestoreState>(prefix);
-  state->apply(collect_all());
-  const std::lock_guard lock(mutex_);
-  restoring_ = state;
-  return state;
-}
-
-int64_t CheckpointImpl::save_counter() const {
-  const std::lock_guard lock(mutex_);
-  return save_counter_;
-}
-
-void CheckpointImpl::set_save_counter(int64_t count) {
-  const std::lock_guard lock(mutex_);
-  save_counter_ = count;
-}
+  Checkpoint checkpoint;
+  CheckpointImpl& saves;
+  const std::string directory;
+  const std::string name;
+  // A save that is being written holds the list, and with it nothing that waits for the save.
+  const std::shared_ptr<CheckpointList> list;
+};
 
 }  // namespace internal
 
@@ -333,6 +319,10 @@ Trackable::Trackable(const Checkpoint& part)
 Trackable internal::common_bytes(Trackable::SaveBytes save, Trackable::RestoreBytes restore) {
   return CheckpointImpl::trackable(
       tracked_bytes({std::move(save), std::move(restore), /*is_common=*/true}));
+}
+
+nn::NamedVariables internal::tracked_variables(const Checkpoint& checkpoint) {
+  return CheckpointImpl::variables_of(checkpoint);
 }
 
 Checkpoint::Checkpoint(std::initializer_list<Item> items, const CheckpointOptions& options)
@@ -376,54 +366,8 @@ RestoreStatus Checkpoint::read(std::string_view prefix) {
 }
 
 int64_t Checkpoint::save_counter() const { return impl_->save_counter(); }
-void Checkpoint::wait(Site site) { impl_->wait(site); }
+void Checkpoint::wait(Site site) { impl_->queue().wait_on_all_workers(site); }
 SaveProgress Checkpoint::progress() const { return impl_->queue().progress(); }
-
-namespace internal {
-namespace {
-
-std::string checked_name(const std::string& name) {
-  if (!name.empty() && name != "." && name != ".." && file_name_of(name) == name) return name;
-  raise(Code::InvalidArgument,
-        "[CheckpointManager] checkpoint_name '{}' must be a name without a directory", name);
-}
-
-// The checkpoints that the directory's state file lists.
-std::shared_ptr<CheckpointList> recovered_list(const std::string& directory,
-                                               const CheckpointManagerOptions& options) {
-  auto list = std::make_shared<CheckpointList>(
-      "CheckpointManager",
-      RetentionOptions{.max_to_keep = options.max_to_keep,
-                       .keep_every_n_hours = options.keep_checkpoint_every_n_hours});
-  if (const auto state = get_checkpoint_state(directory, kStateFile)) list->recover(*state);
-  return list;
-}
-
-}  // namespace
-
-class CheckpointManagerImpl {
- public:
-  CheckpointManagerImpl(const Checkpoint& tracked, std::string path,
-                        const CheckpointManagerOptions& options)
-      : checkpoint(tracked),
-        saves(*checkpoint.impl_),
-        directory(std::move(path)),
-        name(checked_name(options.checkpoint_name)),
-        list(recovered_list(directory, options)) {
-    if (directory.empty()) {
-      raise(Code::InvalidArgument, "[CheckpointManager] the directory is empty");
-    }
-  }
-
-  Checkpoint checkpoint;
-  CheckpointImpl& saves;
-  const std::string directory;
-  const std::string name;
-  // A save that is being written holds the list, and with it nothing that waits for the save.
-  const std::shared_ptr<CheckpointList> list;
-};
-
-}  // namespace internal
 
 CheckpointManager::CheckpointManager(const Checkpoint& checkpoint, std::string directory,
                                      const CheckpointManagerOptions& options)

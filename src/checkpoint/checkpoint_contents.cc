@@ -35,10 +35,6 @@ Manifest read_manifest(const std::string& prefix) {
   return parse_manifest(ReadFile(path).read_all(kMaxManifestBytes), path);
 }
 
-std::string_view last_part(std::string_view name) {
-  return name.substr(name.rfind('/') + 1);  // npos + 1 is 0
-}
-
 // Names of tensors whose last part is the same ("layer/kernel" for "model/layer/kernel"), otherwise
 // a name that differs by a typing error.
 std::string near_names(std::string_view name, const std::map<std::string, SavedEntry>& entries) {
@@ -51,7 +47,7 @@ std::string near_names(std::string_view name, const std::map<std::string, SavedE
   }
   if (!alike.empty()) return "; it has " + quoted_list(alike);
   const std::string guess = did_you_mean(name, all);
-  return guess.empty() ? fmt::format("; it has {} others", all.size()) : guess;
+  return guess.empty() ? fmt::format("; the checkpoint has {} other tensors", all.size()) : guess;
 }
 
 void check_checksum(std::span<const std::byte> bytes, const SavedSlice& slice,
@@ -62,16 +58,6 @@ void check_checksum(std::span<const std::byte> bytes, const SavedSlice& slice,
         "[Checkpoint] tensor '{}' in '{}' is damaged: the checksum of its bytes is {:08x}, the "
         "manifest says {:08x}",
         tensor, path, found, slice.crc32c);
-}
-
-// Checks that the file gives the same key and place for the slice.
-void check_label(const SavedSlice& slice, const ShardFile& file) {
-  const auto found = file.entries().find(slice.key);
-  const bool same = found != file.entries().end() && found->second.begin == slice.begin &&
-                    found->second.size == slice.size;
-  if (same) return;
-  raise(Code::DataLoss, "[Checkpoint] '{}' has no tensor '{}' where the manifest says", file.path(),
-        slice.key);
 }
 
 }  // namespace
@@ -97,7 +83,15 @@ std::shared_ptr<const ShardFile> LocalSource::opened(const SavedFile& file) {
 }
 
 void LocalSource::check(const SavedFile& file, const SavedSlice& slice) {
-  check_label(slice, *opened(file));
+  const std::shared_ptr<const ShardFile> shard = opened(file);
+  const auto found = shard->entries().find(slice.key);
+  const bool same = found != shard->entries().end() && found->second.begin == slice.begin &&
+                    found->second.size == slice.size;
+  if (same) return;
+  raise(Code::DataLoss,
+        "[Checkpoint] '{}' does not hold tensor '{}' where the manifest says: the file is damaged, "
+        "or belongs to another checkpoint",
+        shard->path(), slice.key);
 }
 
 void LocalSource::read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) {
@@ -120,24 +114,18 @@ const SavedEntry& CheckpointFiles::entry(std::string_view name) const {
         near_names(name, manifest_.tensors));
 }
 
-Tensor CheckpointFiles::read(std::string_view name) const {
-  return read(name, whole_of(entry(name).shape));
-}
-
-Tensor CheckpointFiles::read(std::string_view name, const Extent& part) const {
-  return read(name, part, *local_);
-}
-
 Tensor CheckpointFiles::read(std::string_view name, const Extent& part, SliceSource& source) const {
   const SavedEntry& saved = entry(name);
   if (!lies_in(part, saved.shape)) {
     raise(Code::InvalidArgument,
-          "[Checkpoint] tensor '{}' in '{}' has shape {}, which has no part of shape {} at ({})",
+          "[Checkpoint] tensor '{}' in '{}' has shape {}, which does not contain a part of shape "
+          "{} at ({})",
           name, prefix_, saved.shape.to_string(), part.shape.to_string(),
           fmt::join(part.offset, ", "));
   }
   if (saved.dtype == kString && part.shape != saved.shape) {
-    raise(Code::Unimplemented, "[Checkpoint] tensor '{}' holds strings, which have no parts", name);
+    raise(Code::Unimplemented, "[Checkpoint] tensor '{}' holds strings and can only be read whole",
+          name);
   }
   std::vector<const SavedSlice*> slices;
   for (const SavedSlice& slice : saved.slices) {
@@ -171,18 +159,11 @@ Tensor CheckpointFiles::read(std::string_view name, const Extent& part, SliceSou
   return made.tensor;
 }
 
-namespace {
-
-// Whether a task of another process wrote the file, perhaps to a disk of its own.
-bool may_be_elsewhere(const SavedFile& file) {
-  const std::optional<DeviceName> device = DeviceName::try_parse(file.device);
-  return device && device->job && *device->job != "localhost";
-}
-
-}  // namespace
-
 bool CheckpointFiles::is_here(const SavedFile& file) const {
-  return file_exists(path_of(file)) || !may_be_elsewhere(file);
+  if (file_exists(path_of(file))) return true;
+  // A task of another process may have written the file to a disk of its own.
+  const std::optional<DeviceName> device = DeviceName::try_parse(file.device);
+  return !device || !device->job || *device->job == "localhost";
 }
 
 void CheckpointFiles::verify() const {
@@ -252,7 +233,7 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
   for (const auto& [name, tensor] : tensors) {
     if (is_numeric(tensor.dtype())) continue;
     internal::raise(Code::InvalidArgument,
-                    "[Safetensors] tensor '{}' is {}; the format has numbers only", name,
+                    "[Safetensors] tensor '{}' has dtype {}; the format stores only numbers", name,
                     to_string(tensor.dtype()));
   }
   const std::string name = internal::file_name_of(path);

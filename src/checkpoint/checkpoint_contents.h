@@ -12,18 +12,18 @@
 
 namespace cohort::internal {
 
-// Where the bytes of slices come from. Thread-safe.
+// A source of the bytes of slices. Thread-safe.
 class SliceSource {
  public:
   virtual ~SliceSource() = default;
-  // Throws unless the file is as the manifest says and has the slice. Callers ask this before they
+  // Throws unless the file agrees with the manifest and has the slice. Callers check before they
   // allocate memory for the slice.
   virtual void check(const SavedFile& file, const SavedSlice& slice) = 0;
   // Fills `into`, which has the size of the slice. The caller compares the checksum.
   virtual void read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) = 0;
 };
 
-// Files in a directory of this machine, opened when first asked for.
+// The files in a directory of this machine, opened at the first use.
 class LocalSource : public SliceSource {
  public:
   explicit LocalSource(std::string directory) : directory_(std::move(directory)) {}
@@ -42,10 +42,10 @@ class LocalSource : public SliceSource {
 // The names of a directory's checkpoints, in any order. Sets `failed` if it cannot be listed.
 std::vector<std::string> checkpoints_in(const std::string& directory, std::error_code& failed);
 
-// A checkpoint: what its manifest says, and its tensors.
+// A checkpoint: the content of its manifest, and its tensors.
 class CheckpointFiles {
  public:
-  // Reads the manifest. Throws NotFound when it does not exist, naming the checkpoints of the
+  // Reads the manifest. If it does not exist, throws NotFound with the checkpoints of the
   // directory.
   explicit CheckpointFiles(std::string_view prefix);
 
@@ -56,14 +56,14 @@ class CheckpointFiles {
   const SavedEntry& entry(std::string_view name) const;
 
   // The tensor, or a part of it, from files of this machine or from `source`. Throws
-  // InvalidArgument for a part that is not inside the tensor, and DataLoss where checksums differ.
-  Tensor read(std::string_view name) const;
-  Tensor read(std::string_view name, const Extent& part) const;
+  // InvalidArgument if the part is not inside the tensor, and DataLoss if a checksum differs.
+  Tensor read(std::string_view name) const { return read(name, whole_of(entry(name).shape)); }
+  Tensor read(std::string_view name, const Extent& part) const { return read(name, part, *local_); }
   Tensor read(std::string_view name, const Extent& part, SliceSource& source) const;
-  // Reads the files that are on this machine and throws the error of a damaged one. Throws NotFound
-  // for a missing file, unless a task of another process wrote it.
+  // Reads the files that are on this machine and throws the error of a damaged file. Throws
+  // NotFound if a file is missing, unless a task of another process wrote it.
   void verify() const;
-  // Checks that the files have the sizes that the manifest says.
+  // Checks that the files have the sizes of the manifest.
   void verify_sizes() const;
 
  private:

@@ -93,7 +93,7 @@ TEST_F(CheckpointTest, KeepsMetricsPositionsAndBytes) {
   metrics::Mean loss("loss");
   loss.update(Tensor({1.f, 2.f}));
   const data::Dataset dataset = data::range(100).shuffle(10, {.seed = 1});
-  data::Iterator input = dataset.iterate();
+  data::Iterator input = dataset.iterator();
   for (int i = 0; i < 7; ++i) input.next();
   std::string note = "before";
   Checkpoint checkpoint(
@@ -149,7 +149,7 @@ TEST_F(CheckpointTest, WarnsOfWhatNobodyUsedUnlessThatIsMeant) {
   Checkpoint({{"a", a}, {"b", b}}).write(path("ckpt"));
   testing::internal::CaptureStderr();
   Checkpoint({{"a", a}}).read(path("ckpt"));
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("used nothing of 'b'"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("did not use 'b'"), std::string::npos);
   testing::internal::CaptureStderr();
   Checkpoint({{"a", a}}).read(path("ckpt")).expect_partial();
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");

@@ -31,7 +31,7 @@ void sync_directory(const std::string& directory) {
   if (!opened) raise_errno("open the directory", directory);
   // Some file systems have nothing to bring to the disk, and say so.
   if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    raise_errno("bring to the disk", directory);
+    raise_errno("flush", directory);
   }
 }
 
@@ -49,6 +49,19 @@ FileDescriptor create(const std::string& path) {
   if (!file) raise_errno("make", path);
   (void)::flock(file.get(), LOCK_EX | LOCK_NB);  // where locks exist; age tells where they do not
   return file;
+}
+
+using NameFilter = std::function<bool(std::string_view)>;
+
+bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilter& are_ours,
+                  std::chrono::minutes min_age) {
+  const std::string name = entry.path().filename().string();
+  const size_t end = name.rfind(kTemporary);
+  if (end == std::string::npos || !are_ours(std::string_view(name).substr(0, end))) return false;
+  const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
+  if (age < min_age) return false;
+  const FileDescriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -75,7 +88,7 @@ void NewFile::write(std::string_view bytes) {
 }
 
 void NewFile::commit() {
-  if (::fsync(file_.get()) != 0) raise_errno("bring to the disk", temporary_);
+  if (::fsync(file_.get()) != 0) raise_errno("flush", temporary_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) raise_errno("rename to", path_);
   committed_ = true;
   sync_directory(directory_of(path_));
@@ -86,7 +99,7 @@ ReadFile::ReadFile(std::string path)
     : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (!file_) raise_errno("open", path_);
   struct stat found;
-  if (::fstat(file_.get(), &found) != 0) raise_errno("look at", path_);
+  if (::fstat(file_.get(), &found) != 0) raise_errno("read the status of", path_);
   if (!S_ISREG(found.st_mode)) {
     raise(Code::InvalidArgument, "[Checkpoint] '{}' is not a file", path_);
   }
@@ -118,23 +131,6 @@ std::string ReadFile::read_all(uint64_t most) const {
   return bytes;
 }
 
-namespace {
-
-using NameFilter = std::function<bool(std::string_view)>;
-
-bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilter& are_ours,
-                  std::chrono::minutes min_age) {
-  const std::string name = entry.path().filename().string();
-  const size_t end = name.rfind(kTemporary);
-  if (end == std::string::npos || !are_ours(std::string_view(name).substr(0, end))) return false;
-  const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
-  if (age < min_age) return false;
-  const FileDescriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-}
-
-}  // namespace
-
 void remove_abandoned_files(const std::string& directory, const NameFilter& are_ours,
                             std::chrono::minutes min_age) noexcept {
   const Status status = capture_status([&] {
@@ -143,7 +139,10 @@ void remove_abandoned_files(const std::string& directory, const NameFilter& are_
       if (is_abandoned(entry, are_ours, min_age)) remove_file(entry.path().string());
     }
   });
-  if (!status.ok()) log_info("[Checkpoint] left '{}' as it is: {}", directory, status.to_string());
+  if (!status.ok()) {
+    log_info("[Checkpoint] cannot remove abandoned files from '{}': {}", directory,
+             status.to_string());
+  }
 }
 
 bool remove_file(const std::string& path) {

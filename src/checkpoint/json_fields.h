@@ -8,13 +8,13 @@
 #include "cohort/tensor.h"
 #include "topology/json_text.h"
 
-// Fields of the JSON texts in the files of checkpoints, which may be damaged. A wrong field throws
-// DataLoss naming the file and the tensor.
+// Reads fields of the JSON texts in the files of checkpoints, which may be damaged. Throws
+// DataLoss, naming the file and the tensor, for a wrong field.
 namespace cohort::internal {
 
 using FileJson = nlohmann::json;
 
-// Where something was read, for messages.
+// The place of a field, for messages.
 struct JsonPlace {
   std::string_view file;
   std::string_view tensor;  // empty outside tensors
@@ -32,15 +32,15 @@ std::string text_field(const FileJson& object, std::string_view name, const Json
 uint64_t count_field(const FileJson& object, std::string_view name, const JsonPlace& place);
 uint32_t checksum_field(const FileJson& object, std::string_view name, const JsonPlace& place);
 Shape shape_field(const FileJson& object, std::string_view name, const JsonPlace& place);
-// A list of at most that many numbers that are not negative.
+// A list of at most so many numbers, none of them negative.
 std::vector<uint64_t> counts_field(const FileJson& object, std::string_view name, size_t most,
                                    const JsonPlace& place);
 
 // "1a2b3c4d"
 std::string checksum_text(uint32_t checksum);
 
-// The bytes of a tensor of that dtype and shape. If they do not fit 64 bits, a number that exceeds
-// the size of any file.
+// The bytes of a tensor of that dtype and shape. If the number does not fit 64 bits, a number that
+// exceeds the size of any file.
 uint64_t bytes_of(DType dtype, const Shape& shape);
 
 }  // namespace cohort::internal

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <optional>
 
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/durable_file.h"
@@ -24,10 +26,11 @@ class CheckpointLists : public ::testing::Test {
     now_ = std::chrono::system_clock::time_point(
         std::chrono::milliseconds(static_cast<int64_t>(hours * 3'600'000)));
   }
-  CheckpointList list(int max_to_keep, double hours = 10'000) {
-    return CheckpointList(
-        "Saver",
-        {.max_to_keep = max_to_keep, .keep_every_n_hours = hours, .now = [this] { return now_; }});
+  CheckpointList list(std::optional<int> max_to_keep,
+                      std::optional<std::chrono::milliseconds> keep_every = std::nullopt) {
+    return CheckpointList("Saver", {.max_to_keep = max_to_keep,
+                                    .keep_checkpoint_every = keep_every,
+                                    .now = [this] { return now_; }});
   }
   std::chrono::system_clock::time_point now_{};
 };
@@ -60,15 +63,17 @@ TEST_F(CheckpointLists, KnowACheckpointThatIsNamedInAnotherWay) {
 }
 
 TEST_F(CheckpointLists, OfUnlimitedLengthListTheLastAndDeleteNothing) {
-  CheckpointList kept = list(0);
-  kept.add("a");
-  const auto change = kept.add("b");
-  EXPECT_EQ(change.dropped, Names{});
-  EXPECT_EQ(change.state.all, Names{"b"});
+  for (const std::optional<int> unlimited : {std::optional<int>(), std::optional(0)}) {
+    CheckpointList kept = list(unlimited);
+    kept.add("a");
+    const auto change = kept.add("b");
+    EXPECT_EQ(change.dropped, Names{});
+    EXPECT_EQ(change.state.all, Names{"b"});
+  }
 }
 
 TEST_F(CheckpointLists, KeepOneForGoodEveryFewHours) {
-  CheckpointList kept = list(1, 2);
+  CheckpointList kept = list(1, std::chrono::hours(2));
   std::vector<Names> dropped;
   int hour = 0;
   for (const char* name : {"0h", "1h", "2h", "3h", "4h", "5h", "6h"}) {
@@ -80,8 +85,21 @@ TEST_F(CheckpointLists, KeepOneForGoodEveryFewHours) {
 }
 
 TEST_F(CheckpointLists, RefuseNonsense) {
-  EXPECT_ERROR(Code::InvalidArgument, "max_to_keep", list(-1));
-  EXPECT_ERROR(Code::InvalidArgument, "keep_checkpoint_every_n_hours", list(1, 0));
+  EXPECT_ERROR(Code::InvalidArgument, "max_to_keep must be 0 (all) or more, got -1", list(-1));
+  EXPECT_ERROR(Code::InvalidArgument, "keep_checkpoint_every must be positive, got 0 ms; leave it",
+               list(1, std::chrono::milliseconds(0)));
+}
+
+TEST_F(CheckpointLists, KeepNoneForGoodWithoutAPeriodOrInAnEndlessOne) {
+  using std::chrono::milliseconds;
+  for (const auto& period : {std::optional<milliseconds>(), std::optional(milliseconds::max())}) {
+    set_time(0);
+    CheckpointList kept = list(1, period);
+    kept.add("old");
+    set_time(100'000);
+    EXPECT_EQ(kept.add("new").dropped, Names{"old"});
+    EXPECT_EQ(kept.add("newest").dropped, Names{"new"});
+  }
 }
 
 class Directories : public ::testing::Test {
@@ -223,9 +241,10 @@ TEST_F(Directories, WithAnUnreadableListGiveTheNewest) {
 
 TEST_F(Directories, WithAListThatNamesNoLatestAreAnError) {
   std::ofstream(path("checkpoint")) << R"({"all_model_checkpoint_paths": ["a"]})";
-  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint",
+  EXPECT_ERROR(Code::InvalidArgument, "does not name the latest checkpoint",
                get_checkpoint_state(directory()));
-  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", latest_checkpoint(directory()));
+  EXPECT_ERROR(Code::InvalidArgument, "does not name the latest checkpoint",
+               latest_checkpoint(directory()));
 }
 
 TEST_F(Directories, RefillAListWithWhatStillExists) {

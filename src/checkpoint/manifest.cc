@@ -108,8 +108,8 @@ class ManifestParser {
 
   void parse_files(const FileJson& files) {
     if (!files.is_array() || files.size() > kMaxFiles) {
-      raise(Code::DataLoss, "[Checkpoint] '{}': \"files\" must be a list of at most {}", file_,
-            kMaxFiles);
+      raise(Code::DataLoss, "[Checkpoint] '{}': \"files\" must be a list of at most {} files",
+            file_, kMaxFiles);
     }
     for (const FileJson& value : files) {
       const JsonPlace place{file_, {}};
@@ -149,7 +149,7 @@ class ManifestParser {
                      .slices = {}};
     const FileJson& slices = field(value, "slices", place);
     if (!slices.is_array() || slices.empty() || slices.size() > kMaxSlices) {
-      raise(Code::DataLoss, "[Checkpoint] {}: \"slices\" must be a list of 1 to {}",
+      raise(Code::DataLoss, "[Checkpoint] {}: \"slices\" must be a list of 1 to {} slices",
             place.to_string(), kMaxSlices);
     }
     for (const FileJson& slice : slices) entry.slices.push_back(parse_slice(slice, entry, place));
@@ -191,19 +191,16 @@ class ManifestParser {
     }
     const uint64_t file_size = manifest_.files[slice.file].size;
     if (slice.size > file_size || slice.begin > file_size - slice.size) {
-      raise(Code::DataLoss, "[Checkpoint] {}: {} bytes from byte {} on do not lie in '{}' of {}",
+      raise(Code::DataLoss,
+            "[Checkpoint] {}: {} bytes from byte {} on do not lie in '{}', which has {} bytes",
             place.to_string(), slice.size, slice.begin, manifest_.files[slice.file].name,
             file_size);
     }
     if (entry.dtype != kString && slice.size != bytes_of(entry.dtype, slice.extent.shape)) {
-      raise(Code::DataLoss, "[Checkpoint] {}: {} of shape {} do not take {} bytes",
+      raise(Code::DataLoss, "[Checkpoint] {}: {} elements of shape {} do not take {} bytes",
             place.to_string(), to_string(entry.dtype), slice.extent.shape.to_string(), slice.size);
     }
-    claim(slice, place);
-  }
-
-  // No byte belongs to two tensors, so that a small file cannot ask for much memory.
-  void claim(const SavedSlice& slice, const JsonPlace& place) {
+    // No byte belongs to two tensors, so that a small file cannot ask for much memory.
     uint64_t& left = unclaimed_[slice.file];
     if (slice.size > left) {
       raise(Code::DataLoss, "[Checkpoint] {}: '{}' has fewer bytes than its tensors",
@@ -216,11 +213,11 @@ class ManifestParser {
     std::vector<Extent> extents;
     for (const SavedSlice& slice : entry.slices) extents.push_back(slice.extent);
     if (entry.dtype == kString && extents.size() > 1) {
-      raise(Code::DataLoss, "[Checkpoint] {}: strings have one slice, got {}", place.to_string(),
-            extents.size());
+      raise(Code::DataLoss, "[Checkpoint] {}: a tensor of strings must have one slice, got {}",
+            place.to_string(), extents.size());
     }
     if (!tile(extents, entry.shape)) {
-      raise(Code::DataLoss, "[Checkpoint] {}: its {} slices do not make up the shape {}",
+      raise(Code::DataLoss, "[Checkpoint] {}: the {} slices do not make up the shape {}",
             place.to_string(), extents.size(), entry.shape.to_string());
     }
   }
@@ -235,13 +232,13 @@ void check_checksum(std::string_view text, const std::string& file) {
   const bool form = text.size() >= kChecked && text.starts_with(kBeforeChecksum) &&
                     text.substr(0, kChecked).ends_with(kAfterChecksum);
   if (!form) {
-    raise(Code::DataLoss, "[Checkpoint] '{}' does not begin as the manifest of a checkpoint does",
+    raise(Code::DataLoss, "[Checkpoint] '{}' does not begin like the manifest of a checkpoint",
           file);
   }
   const std::string_view said = text.substr(kBeforeChecksum.size(), kChecksumDigits);
   const std::string found = checksum_text(crc32c(text.substr(kChecked)));
   if (said == found) return;
-  raise(Code::DataLoss, "[Checkpoint] '{}' is damaged or cut off: its checksum is {}, it says {}",
+  raise(Code::DataLoss, "[Checkpoint] '{}' is damaged or cut off: its checksum is {}, expected {}",
         file, found, said);
 }
 

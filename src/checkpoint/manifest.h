@@ -13,12 +13,12 @@
 
 namespace cohort::internal {
 
-// Part of a tensor, in one file.
+// A part of a tensor in one file.
 struct SavedSlice {
   size_t file = 0;      // into Manifest::files
   std::string key;      // its name in the file
-  Extent extent;        // which part of the tensor it is
-  uint64_t begin = 0;   // where its bytes are, from the beginning of the file
+  Extent extent;        // the part of the tensor
+  uint64_t begin = 0;   // of its bytes, from the beginning of the file
   uint64_t size = 0;    // in bytes
   uint32_t crc32c = 0;  // of these bytes
 };
@@ -34,10 +34,10 @@ struct SavedFile {
   std::string name;  // without directory
   uint64_t size = 0;
   uint32_t header_crc32c = 0;  // of everything before the tensors' bytes
-  std::string device = {};     // that wrote it; empty: the writer of the manifest
+  std::string device = {};     // the writer; empty: the writer of the manifest
 };
 
-// What a checkpoint consists of.
+// The content of a checkpoint.
 struct Manifest {
   std::optional<int64_t> step;
   int64_t saved_at_ms = 0;  // since 1970
@@ -45,13 +45,13 @@ struct Manifest {
   std::map<std::string, SavedEntry> tensors;
 };
 
-// Times in files. A time that the clock cannot represent becomes the nearest one that it can.
+// Times in files. A time outside the range of the clock becomes the nearest time inside.
 int64_t to_ms(std::chrono::system_clock::time_point time);
 std::chrono::system_clock::time_point from_ms(int64_t ms);
 
-// Writes and reads the manifest's text, which begins with a checksum of the rest. Reading trusts
-// nothing: it throws DataLoss naming the file and the tensor, and Unimplemented for a newer
-// version.
+// Write and read the text of the manifest, which begins with a checksum of the rest. The reader
+// throws DataLoss, naming the file and the tensor, for any wrong text, and Unimplemented for a
+// newer version.
 std::string manifest_text(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& file);
 

@@ -2,9 +2,9 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "checkpoint/background_saving.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saver_runs.h"
-#include "checkpoint/task_source.h"
 #include "cohort/graph_variable.h"
 
 namespace cohort {
@@ -45,11 +45,11 @@ void check_fits(const SaverItem& item, const CheckpointFiles& files) {
 
 class SaverImpl {
  public:
-  SaverImpl(std::vector<SaverItem> items, const SaverOptions& options)
+  SaverImpl(std::vector<SaverItem> items, const SaverOptions& options, Site site)
       : sharded_(options.sharded),
-        graph_(std::move(items), options),
+        graph_(std::move(items), options, site),
         list_("Saver", {.max_to_keep = options.max_to_keep,
-                        .keep_every_n_hours = options.keep_checkpoint_every_n_hours}),
+                        .keep_checkpoint_every = options.keep_checkpoint_every}),
         queue_(options.asynchronous) {}
 
   std::string save(Session& session, std::string_view prefix, const SaveOptions& options) {
@@ -75,7 +75,7 @@ class SaverImpl {
       for (const size_t index : shard.items) restored[index] = true;
     }
     restore_from_here(session, files, restored);
-    if (list_.empty()) recover_list(files.prefix());
+    if (list_.prefixes().empty()) recover_list(files.prefix());
   }
 
   CheckpointList& list() { return list_; }
@@ -149,19 +149,20 @@ class SaverImpl {
 
 using internal::SaverImpl;
 
-Saver::Saver(const SaverOptions& options)
-    : impl_(std::make_shared<SaverImpl>(internal::items_of(global_variables(), {}), options)) {}
+Saver::Saver(const SaverOptions& options, Site site)
+    : impl_(
+          std::make_shared<SaverImpl>(internal::items_of(global_variables(), {}), options, site)) {}
 
-Saver::Saver(const SaverVariables& variables, const SaverOptions& options)
-    : Saver(std::span<const SavedPart>(), variables, options) {}
+Saver::Saver(const SaverVariables& variables, const SaverOptions& options, Site site)
+    : Saver(std::span<const SavedPart>(), variables, options, site) {}
 
 Saver::Saver(const SaverVariables& variables, std::initializer_list<SavedPart> parts,
-             const SaverOptions& options)
-    : Saver(std::span<const SavedPart>(parts), variables, options) {}
+             const SaverOptions& options, Site site)
+    : Saver(std::span<const SavedPart>(parts), variables, options, site) {}
 
 Saver::Saver(std::span<const SavedPart> parts, const SaverVariables& variables,
-             const SaverOptions& options)
-    : impl_(std::make_shared<SaverImpl>(internal::items_of(variables, parts), options)) {}
+             const SaverOptions& options, Site site)
+    : impl_(std::make_shared<SaverImpl>(internal::items_of(variables, parts), options, site)) {}
 
 std::string Saver::save(Session& session, std::string_view prefix, const SaveOptions& options) {
   return impl_->save(session, prefix, options);

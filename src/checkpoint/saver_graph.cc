@@ -3,9 +3,9 @@
 #include <set>
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/ops.h"
 #include "cohort/sharded_variable.h"
-#include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "ops/op.h"
 
@@ -44,17 +44,19 @@ void check_graphs_own(const std::vector<SaverItem>& items) {
     const Tensor& handle = item.variable->first_copy().handle;
     if (!handle.is_symbolic()) {
       raise(Code::InvalidArgument,
-            "[Saver] variable '{}' is not a graph's; Checkpoint saves those that exist at once",
+            "[Saver] variable '{}' does not belong to a graph; save it with a Checkpoint",
             item.variable->name());
     }
     if (graph_of(handle) != graph_of(items[0].variable->first_copy().handle)) {
-      raise(Code::InvalidArgument, "[Saver] variables '{}' and '{}' are of two graphs",
-            items[0].variable->name(), item.variable->name());
+      raise(
+          Code::InvalidArgument,
+          "[Saver] variables '{}' and '{}' belong to different graphs; make a Saver for each graph",
+          items[0].variable->name(), item.variable->name());
     }
   }
 }
 
-// The parts of one tensor together are the tensor.
+// Whether the parts cover their tensor without overlapping.
 bool make_up_a_tensor(const std::vector<const SaveItem*>& items) {
   std::vector<Extent> extents;
   for (const SaveItem* item : items) {
@@ -77,12 +79,13 @@ void check_names(const std::vector<SaverItem>& items) {
     const bool whole = same.size() == 1 && !same[0]->part;
     if (whole || make_up_a_tensor(same)) continue;
     raise(Code::InvalidArgument,
-          "[Saver] {} variables are to be saved as '{}', but they are not the parts of one tensor",
+          "[Saver] {} variables have the name '{}' in the checkpoint, but are not the parts of one "
+          "tensor; give each variable its own name",
           same.size(), name);
   }
 }
 
-// Where what saves a variable runs: a CPU of its task, the one that has it where there are several.
+// The CPU of the variable's task that saves the variable: its own device where that is a CPU.
 std::string shard_device(const std::string& variable_device) {
   DeviceName device = DeviceName::parse(variable_device);
   if (device.type != "CPU" || !device.index) device.index = 0;
@@ -107,14 +110,15 @@ Tensor restore_node(VariableImpl& variable, const Tensor& value) {
 
 }  // namespace
 
-SaverGraph::SaverGraph(std::vector<SaverItem> given, const SaverOptions& options)
+SaverGraph::SaverGraph(std::vector<SaverItem> given, const SaverOptions& options, Site site)
     : items(std::move(given)) {
   if (items.empty()) {
     raise(Code::InvalidArgument,
-          "[Saver] there are no variables to save; make the Saver after them");
+          "[Saver] there are no variables to save; make the variables before the Saver");
   }
   check_graphs_own(items);
   check_names(items);
+  const SiteScope there(site);
   const Graph::Scope building(graph_of(items[0].variable->first_copy().handle));
   const DeviceScope anywhere(nullptr);
   const NameScope outside("");

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,25 +11,25 @@
 
 namespace cohort::internal {
 
-// A variable that a saver is for, and what it is in checkpoints.
+// A variable of a saver, and its name and part in checkpoints.
 struct SaverItem {
   std::shared_ptr<VariableImpl> variable;
   SaveItem saved;
 };
 
-// The nodes that a saver adds to its graph, all of them when it is made: a graph may be finalised
-// before it is first run.
+// The nodes that a saver adds to its graph. The constructor adds all of them, because a graph may
+// be finalised before its first run.
 struct SaverGraph {
   // The nodes that read and write the disk of one device.
   struct Shard {
-    std::string device;              // as asked for: "/job:ps/task:0/device:CPU:0"
-    std::vector<size_t> items = {};  // whose values it holds; empty when it is only read from
+    std::string device;              // as requested: "/job:ps/task:0/device:CPU:0"
+    std::vector<size_t> items = {};  // whose values it holds; empty if only files are read from it
     Tensor path = {};                // fed
     Tensor hold = {};
     Tensor report = {};
     Tensor load_request = {};         // fed
-    std::vector<Tensor> loaded = {};  // one for each item; none where a shape is not fully known
-    Tensor restore = {};              // assigns them
+    std::vector<Tensor> loaded = {};  // one for each item; none if a shape is not fully known
+    Tensor restore = {};              // assigns the loaded values
     Tensor read_request = {};         // fed
     Tensor read_bytes = {};
     Tensor removed_paths = {};  // fed
@@ -40,9 +39,9 @@ struct SaverGraph {
     bool wrote(const SavedFile& file) const;
   };
 
-  // Throws InvalidArgument, beginning with [Saver], without a variable, for a variable that is not
-  // of this graph, for two of one name, and for parts that do not make up a tensor.
-  SaverGraph(std::vector<SaverItem> items, const SaverOptions& options);
+  // Throws InvalidArgument, beginning with [Saver], if `given` is empty, if a variable is not of
+  // this graph, if two have one name, and if parts do not make up a tensor.
+  SaverGraph(std::vector<SaverItem> items, const SaverOptions& options, Site site);
 
   std::vector<SaveItem> items_of(const Shard& shard) const;
   // The shards that have items.
@@ -51,7 +50,7 @@ struct SaverGraph {
   std::vector<SaverItem> items;
   std::vector<Tensor> values;    // one for each item
   std::vector<Tensor> restored;  // fed: one for each item
-  std::vector<Tensor> restores;  // assign them, one by one
+  std::vector<Tensor> restores;  // assign the restored values, one by one
   std::vector<Shard> shards;     // those with items first
   size_t num_writers = 0;
 
@@ -61,7 +60,7 @@ struct SaverGraph {
   void add_load_nodes(Shard& shard);
 };
 
-// Lists a variable of which a strategy keeps copies once, whichever copies are given.
+// Lists each variable of which a strategy keeps copies once, whichever copies are given.
 std::vector<SaverItem> items_of(const SaverVariables& variables, std::span<const SavedPart> parts);
 
 }  // namespace cohort::internal

@@ -1,10 +1,14 @@
 #include "checkpoint/saver_runs.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/log.h"
+#include "base/raise.h"
+#include "base/text.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saving.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -26,79 +30,13 @@ std::string writer_of(const SaverGraph::Shard& shard, const WrittenShard& writte
   return named ? canonical_device(shard.device) : written.device;
 }
 
-}  // namespace
-
-ShardRuns::ShardRuns(Session& session, const SaverGraph& graph)
-    : graph_(graph), write_(writing(session, graph)) {
-  for (const SaverGraph::Shard& shard : graph.writers()) {
-    removers_.push_back(session.make_callable({shard.removed_paths}, {shard.removed}));
-  }
-}
-
-std::vector<SavedFile> ShardRuns::new_files(const std::string& prefix,
-                                            const std::string& id) const {
-  const std::span<const SaverGraph::Shard> writers = graph_.writers();
-  std::vector<SavedFile> files;
-  for (size_t i = 0; i < writers.size(); ++i) {
-    files.push_back({.name = data_file_name(prefix, id, i, writers.size()),
-                     .device = canonical_device(writers[i].device)});
-  }
-  return files;
-}
-
-void ShardRuns::write(const std::string& prefix, std::optional<int64_t> step) const {
-  const std::string directory = directory_of(prefix);
-  const std::string id = random_id();
-  const std::vector<SavedFile> files = new_files(prefix, id);
-  save_files({.prefix = prefix,
-              .id = id,
-              .files = files,
-              .remove = [&](const auto& unused) { return remove(directory, unused); },
-              .write = [&] { return write_files(directory, files, step); }});
-}
-
-Manifest ShardRuns::write_files(const std::string& directory, std::vector<SavedFile> files,
-                                std::optional<int64_t> step) const {
-  const std::span<const SaverGraph::Shard> writers = graph_.writers();
-  std::vector<Tensor> paths;
-  for (const SavedFile& file : files) paths.emplace_back(in_directory(directory, file.name));
-  const std::vector<Tensor> reports = write_(paths);
-  Manifest manifest = new_manifest(step);
-  for (size_t i = 0; i < writers.size(); ++i) {
-    const WrittenShard written = parse_shard_report(reports[i].to<std::string>(), files[i].device);
-    files[i].device = writer_of(writers[i], written);
-    add_shard(manifest, files[i], written, graph_.items_of(writers[i]));
-  }
-  return manifest;
-}
-
-namespace {
-
 // Whether `remove` succeeds; what prevents it is a warning.
 template <typename Remove>
 bool try_to_remove(const std::string& what, const Remove& remove) {
   const Status status = capture_status(remove);
-  if (!status.ok()) log_warning("[Saver] {} stays: {}", what, status.to_string());
+  if (!status.ok()) log_warning("[Saver] cannot remove {}: {}", what, status.to_string());
   return status.ok();
 }
-
-}  // namespace
-
-bool ShardRuns::remove(const std::string& directory, const std::vector<SavedFile>& files) const {
-  std::vector<SavedFile> elsewhere;
-  bool all = try_to_remove(directory, [&] { elsewhere = remove_local_files(directory, files); });
-  for (const SavedFile& file : elsewhere) {
-    const std::string path = in_directory(directory, file.name);
-    for (size_t i = 0; i < removers_.size(); ++i) {
-      if (!graph_.shards[i].wrote(file)) continue;
-      all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
-                           [&] { removers_[i]({Tensor({path})}); });
-    }
-  }
-  return all;
-}
-
-namespace {
 
 // The slice that is exactly the item; null when it was cut differently.
 const SavedSlice* slice_for(const SaveItem& item, const CheckpointFiles& files) {
@@ -135,6 +73,58 @@ std::vector<int64_t> load_request(const SavedFile& file,
 
 }  // namespace
 
+ShardRuns::ShardRuns(Session& session, const SaverGraph& graph)
+    : graph_(graph), write_(writing(session, graph)) {
+  for (const SaverGraph::Shard& shard : graph.writers()) {
+    removers_.push_back(session.make_callable({shard.removed_paths}, {shard.removed}));
+  }
+}
+
+void ShardRuns::write(const std::string& prefix, std::optional<int64_t> step) const {
+  const std::string directory = directory_of(prefix);
+  const std::string id = random_id();
+  const std::span<const SaverGraph::Shard> writers = graph_.writers();
+  std::vector<SavedFile> files;
+  for (size_t i = 0; i < writers.size(); ++i) {
+    files.push_back({.name = data_file_name(prefix, id, i, writers.size()),
+                     .device = canonical_device(writers[i].device)});
+  }
+  save_files({.prefix = prefix,
+              .id = id,
+              .files = files,
+              .remove = [&](const auto& unused) { return remove(directory, unused); },
+              .write = [&] { return write_files(directory, files, step); }});
+}
+
+Manifest ShardRuns::write_files(const std::string& directory, std::vector<SavedFile> files,
+                                std::optional<int64_t> step) const {
+  const std::span<const SaverGraph::Shard> writers = graph_.writers();
+  std::vector<Tensor> paths;
+  for (const SavedFile& file : files) paths.emplace_back(in_directory(directory, file.name));
+  const std::vector<Tensor> reports = write_(paths);
+  Manifest manifest = new_manifest(step);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    const WrittenShard written = parse_shard_report(reports[i].to<std::string>(), files[i].device);
+    files[i].device = writer_of(writers[i], written);
+    add_shard(manifest, files[i], written, graph_.items_of(writers[i]));
+  }
+  return manifest;
+}
+
+bool ShardRuns::remove(const std::string& directory, const std::vector<SavedFile>& files) const {
+  std::vector<SavedFile> elsewhere;
+  bool all = try_to_remove(directory, [&] { elsewhere = remove_local_files(directory, files); });
+  for (const SavedFile& file : elsewhere) {
+    const std::string path = in_directory(directory, file.name);
+    for (size_t i = 0; i < removers_.size(); ++i) {
+      if (!graph_.shards[i].wrote(file)) continue;
+      all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
+                           [&] { removers_[i]({Tensor({path})}); });
+    }
+  }
+  return all;
+}
+
 bool restore_in_place(Session& session, const SaverGraph& graph, const SaverGraph::Shard& shard,
                       const CheckpointFiles& files) {
   const std::vector<const SavedSlice*> slices = slices_in_one_file(graph.items_of(shard), files);
@@ -147,8 +137,68 @@ bool restore_in_place(Session& session, const SaverGraph& graph, const SaverGrap
   });
   if (status.ok()) return true;
   if (status.code != Code::NotFound && status.code != Code::DataLoss) throw Error(status);
-  log_info("[Saver] {} does not restore from its own file: {}", shard.device, status.to_string());
+  log_info("[Saver] {} cannot restore from its own file: {}", shard.device, status.to_string());
   return false;
+}
+
+TaskSource::TaskSource(Session& session, const SaverGraph& graph, const std::string& here,
+                       const std::string& there)
+    : session_(session), graph_(graph), directory_there_(there), local_(here) {}
+
+bool TaskSource::is_here(const SavedFile& file) const {
+  return file_exists(in_directory(local_.directory(), file.name));
+}
+
+Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, uint64_t begin,
+                       uint64_t size) {
+  const std::vector<int64_t> request{static_cast<int64_t>(file.size),
+                                     static_cast<int64_t>(file.header_crc32c),
+                                     static_cast<int64_t>(begin), static_cast<int64_t>(size)};
+  return session_.run(shard.read_bytes,
+                      {{shard.path, Tensor(in_directory(directory_there_, file.name))},
+                       {shard.read_request, Tensor::from(request)}});
+}
+
+const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
+  const std::lock_guard one_at_a_time(asking_);
+  const SaverGraph::Shard*& holder = holders_[file.name];
+  if (holder != nullptr) return *holder;
+  std::vector<const SaverGraph::Shard*> order;
+  for (const SaverGraph::Shard& shard : graph_.shards) order.push_back(&shard);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const SaverGraph::Shard* shard) { return shard->wrote(file); });
+  std::vector<std::string> asked{"this process"};
+  for (const SaverGraph::Shard* shard : order) {
+    const Status status = capture_status([&] { ask(*shard, file, 0, 0); });
+    if (status.ok()) return *(holder = shard);
+    if (status.code != Code::NotFound) throw Error(status);
+    asked.push_back(shard->device);
+  }
+  raise(Code::NotFound,
+        "[Saver] no task has '{}', which {} wrote; asked {}. Copy the file to one of these tasks, "
+        "or name the task that has the file in SaverOptions::shard_devices",
+        in_directory(directory_there_, file.name), file.device, quoted_list(asked));
+}
+
+void TaskSource::check(const SavedFile& file, const SavedSlice& slice) {
+  if (is_here(file)) {
+    local_.check(file, slice);
+  } else {
+    holder_of(file);
+  }
+}
+
+void TaskSource::read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) {
+  if (is_here(file)) {
+    local_.read(file, slice, into);
+    return;
+  }
+  const Tensor bytes = ask(holder_of(file), file, slice.begin, slice.size);
+  if (bytes.size() != static_cast<int64_t>(into.size())) {
+    raise(Code::Internal, "[Saver] asked for {} bytes of '{}', got {}", into.size(), file.name,
+          bytes.size());
+  }
+  if (!into.empty()) std::memcpy(into.data(), element_bytes(bytes), into.size());
 }
 
 }  // namespace cohort::internal

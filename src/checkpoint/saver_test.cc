@@ -101,14 +101,14 @@ TEST_F(SaverTest, NamesTheVariableWithoutAValue) {
 
 TEST_F(SaverTest, RefusesWhatItCannotSave) {
   const Variable eager(1.f, {.name = "eager"});
-  EXPECT_ERROR(Code::InvalidArgument, "'eager' is not a graph's", Saver({eager}));
+  EXPECT_ERROR(Code::InvalidArgument, "'eager' does not belong to a graph", Saver({eager}));
   Graph graph;
   const auto building = graph.as_default();
   EXPECT_ERROR(Code::InvalidArgument, "no variables", Saver());
   const Variable w(1.f, {.name = "w"});
   const Variable v(1.f, {.name = "v"});
   EXPECT_ERROR(Code::InvalidArgument, "max_to_keep", Saver({.max_to_keep = -2}));
-  EXPECT_ERROR(Code::InvalidArgument, "2 variables are to be saved as 'x'",
+  EXPECT_ERROR(Code::InvalidArgument, "2 variables have the name 'x'",
                Saver(SaverVariables(), {{"x", w, {2}, {0}}, {"x", v, {2}, {1}}}));
 }
 

@@ -64,8 +64,8 @@ std::vector<SavedFile> files_of(const std::string& prefix) {
   if (!file_exists(manifest_path(prefix))) return files;
   const Status status = capture_status([&] { files = CheckpointFiles(prefix).manifest().files; });
   if (!status.ok()) {
-    log_warning("[Checkpoint] the files of '{}' stay, because their names are unknown: {}", prefix,
-                status.message);
+    log_warning("[Checkpoint] cannot remove the files of '{}', because their names are unknown: {}",
+                prefix, status.message);
   }
   return files;
 }
@@ -76,73 +76,11 @@ void commit_manifest(const std::string& prefix, const Manifest& manifest) {
   file.commit();
 }
 
-}  // namespace
-
-void save_files(const FilesToSave& save) {
-  settle_abandoned_intents(directory_of(save.prefix), save.remove);
-  std::vector<SavedFile> noted = files_of(save.prefix);
-  noted.insert(noted.end(), save.files.begin(), save.files.end());
-  SaveIntent intent(save.prefix, save.id, std::move(noted));
-  const Status status = capture_status([&] { commit_manifest(save.prefix, save.write()); });
-  intent.settle(save.remove);
-  throw_if_error(status);
-}
-
-void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove) {
-  const std::vector<SavedFile> files = files_of(prefix);
-  if (files.empty()) {
-    remove_file(manifest_path(prefix));
-    return;
-  }
-  // A note has the format of a manifest. Under the name of a note, the manifest tells the next save
-  // of the files if this program dies before it has deleted them.
-  const std::string note = fmt::format("{}.{}{}", prefix, random_id(), kIntentEnding);
-  if (rename_file(manifest_path(prefix), note) && remove(files)) remove_file(note);
-}
-
-std::vector<SavedFile> remove_local_files(const std::string& directory,
-                                          const std::vector<SavedFile>& files) {
-  std::vector<SavedFile> elsewhere;
-  for (const SavedFile& file : files) {
-    if (!remove_file(in_directory(directory, file.name))) elsewhere.push_back(file);
-  }
-  return elsewhere;
-}
-
-namespace {
-
 // Whether all are gone. What another task wrote may be on its disk.
 bool remove_here(const std::string& directory, const std::vector<SavedFile>& files) {
   return std::ranges::all_of(remove_local_files(directory, files),
                              [](const SavedFile& file) { return file.device.empty(); });
 }
-
-}  // namespace
-
-void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
-                      const std::vector<SaveItem>& items, const std::vector<Tensor>& values,
-                      BytesWritten* progress) {
-  KeyedTensors tensors;
-  for (size_t i = 0; i < items.size(); ++i) tensors[items[i].key()] = values[i];
-  const std::string directory = directory_of(prefix);
-  const std::string id = random_id();
-  const SavedFile file{.name = data_file_name(prefix, id, 0, 1)};
-  remove_abandoned_files(directory, is_checkpoint_file_name);
-  save_files({.prefix = prefix,
-              .id = id,
-              .files = {file},
-              .remove = [&](const auto& files) { return remove_here(directory, files); },
-              .write =
-                  [&] {
-                    Manifest manifest = new_manifest(step);
-                    add_shard(manifest, file,
-                              write_shard(in_directory(directory, file.name), tensors, progress),
-                              items);
-                    return manifest;
-                  }});
-}
-
-namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
@@ -187,10 +125,66 @@ void settle_one(const std::string& path, const SaveIntent::Remove& remove) {
 template <typename Work>
 void try_to_clear(const std::string& note, const Work& work) noexcept {
   const Status status = capture_status(work);
-  if (!status.ok()) log_warning("[Saver] '{}' stays: {}", note, status.to_string());
+  if (!status.ok()) {
+    log_warning("[Saver] cannot clear what '{}' lists: {}", note, status.to_string());
+  }
 }
 
 }  // namespace
+
+void save_files(const FilesToSave& save) {
+  settle_abandoned_intents(directory_of(save.prefix), save.remove);
+  std::vector<SavedFile> noted = files_of(save.prefix);
+  noted.insert(noted.end(), save.files.begin(), save.files.end());
+  SaveIntent intent(save.prefix, save.id, std::move(noted));
+  const Status status = capture_status([&] { commit_manifest(save.prefix, save.write()); });
+  intent.settle(save.remove);
+  throw_if_error(status);
+}
+
+void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove) {
+  const std::vector<SavedFile> files = files_of(prefix);
+  if (files.empty()) {
+    remove_file(manifest_path(prefix));
+    return;
+  }
+  // A note has the format of a manifest. Under the name of a note, the manifest tells the next save
+  // of the files if this program dies before it has deleted them.
+  const std::string note = fmt::format("{}.{}{}", prefix, random_id(), kIntentEnding);
+  if (rename_file(manifest_path(prefix), note) && remove(files)) remove_file(note);
+}
+
+std::vector<SavedFile> remove_local_files(const std::string& directory,
+                                          const std::vector<SavedFile>& files) {
+  std::vector<SavedFile> elsewhere;
+  for (const SavedFile& file : files) {
+    if (!remove_file(in_directory(directory, file.name))) elsewhere.push_back(file);
+  }
+  return elsewhere;
+}
+
+void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
+                      const std::vector<SaveItem>& items, const std::vector<Tensor>& values,
+                      BytesWritten* progress) {
+  KeyedTensors tensors;
+  for (size_t i = 0; i < items.size(); ++i) tensors[items[i].key()] = values[i];
+  const std::string directory = directory_of(prefix);
+  const std::string id = random_id();
+  const SavedFile file{.name = data_file_name(prefix, id, 0, 1)};
+  remove_abandoned_files(directory, is_checkpoint_file_name);
+  save_files({.prefix = prefix,
+              .id = id,
+              .files = {file},
+              .remove = [&](const auto& files) { return remove_here(directory, files); },
+              .write =
+                  [&] {
+                    Manifest manifest = new_manifest(step);
+                    add_shard(manifest, file,
+                              write_shard(in_directory(directory, file.name), tensors, progress),
+                              items);
+                    return manifest;
+                  }});
+}
 
 SaveIntent::SaveIntent(std::string prefix, const std::string& id, std::vector<SavedFile> files)
     : prefix_(std::move(prefix)),
@@ -219,55 +213,6 @@ void settle_abandoned_intents(const std::string& directory,
       try_to_clear(note, [&] { settle_one(note, remove); });
     }
   });
-}
-
-SaveQueue::~SaveQueue() {
-  const Status status = capture_status([&] { wait(); });
-  if (!status.ok()) log_error("[Checkpoint] a save failed: {}", status.to_string());
-}
-
-void SaveQueue::finish(std::unique_lock<Turn>&) {
-  thread_.join();
-  const std::lock_guard lock(mutex_);
-  throw_if_error(std::exchange(status_, {}));
-}
-
-void SaveQueue::wait() {
-  std::unique_lock turn(turn_);
-  finish(turn);
-}
-
-void SaveQueue::begin(const std::string& prefix, int64_t bytes_total) {
-  bytes_written_ = 0;
-  const std::lock_guard lock(mutex_);
-  progress_ = {.writing = true, .prefix = prefix, .bytes_written = 0, .bytes_total = bytes_total};
-}
-
-void SaveQueue::perform(const Save& save) {
-  Status status = capture_status([&] { save(bytes_written_); });
-  const std::lock_guard lock(mutex_);
-  progress_.writing = false;
-  status_ = std::move(status);
-}
-
-void SaveQueue::run(const std::string& prefix, int64_t bytes_total, Save save) {
-  std::unique_lock turn(turn_);
-  finish(turn);
-  begin(prefix, bytes_total);
-  if (!asynchronous_) {
-    perform(save);
-    finish(turn);
-    return;
-  }
-  thread_ = Thread("cohort-save",
-                   [this, save = std::move(save)](const std::stop_token&) { perform(save); });
-}
-
-SaveProgress SaveQueue::progress() const {
-  const std::lock_guard lock(mutex_);
-  SaveProgress now = progress_;
-  now.bytes_written = bytes_written_;
-  return now;
 }
 
 }  // namespace internal

@@ -38,7 +38,8 @@ std::string_view name_of(DType dtype) {
   for (const Named& type : kTypes) {
     if (type.dtype == dtype) return type.name;
   }
-  raise(Code::InvalidArgument, "[Safetensors] the format has no {} tensors", to_string(dtype));
+  raise(Code::InvalidArgument, "[Safetensors] the format does not support tensors of dtype {}",
+        to_string(dtype));
 }
 
 DType type_named(const std::string& name, const JsonPlace& place) {
@@ -89,7 +90,8 @@ SafetensorsLayout lay_out(SafetensorsEntries tensors) {
   uint64_t offset = 0;
   for (const std::string& name : layout.order) {
     if (name == kMetadata) {
-      raise(Code::InvalidArgument, "[Safetensors] a tensor cannot be called '{}'", name);
+      raise(Code::InvalidArgument,
+            "[Safetensors] the format reserves the name '{}'; give the tensor another name", name);
     }
     SafetensorsEntry& tensor = tensors.at(name);
     tensor.begin = offset;
@@ -122,6 +124,54 @@ uint32_t write_bytes(NewFile& file, std::string_view bytes, BytesWritten* progre
     bytes.remove_prefix(chunk.size());
   }
   return checksum;
+}
+
+SafetensorsEntry parse_entry(const FileJson& value, const JsonPlace& place, uint64_t header_bytes,
+                             uint64_t file_size) {
+  check_object(value, place);
+  const DType dtype = type_named(text_field(value, "dtype", place), place);
+  const Shape shape = shape_field(value, "shape", place);
+  const std::vector<uint64_t> offsets = counts_field(value, "data_offsets", 2, place);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > file_size - header_bytes) {
+    raise(Code::DataLoss,
+          "[Checkpoint] {}: data_offsets must be a begin and an end inside the file",
+          place.to_string());
+  }
+  const uint64_t size = offsets[1] - offsets[0];
+  if (bytes_of(dtype, shape) != size) {
+    raise(Code::DataLoss, "[Checkpoint] {}: {} elements of shape {} do not take {} bytes",
+          place.to_string(), to_string(dtype), shape.to_string(), size);
+  }
+  return {dtype, shape, header_bytes + offsets[0], size};
+}
+
+// Tensors must not overlap and must cover the whole data section.
+void check_gapless(const SafetensorsEntries& entries, uint64_t begin, uint64_t end,
+                   const std::string& file) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string_view>> parts;  // begin, size and name
+  for (const auto& [name, entry] : entries) parts.emplace_back(entry.begin, entry.size, name);
+  std::sort(parts.begin(), parts.end());
+  for (const auto& [at, size, name] : parts) {
+    if (at != begin) {
+      raise(Code::DataLoss, "[Checkpoint] '{}': the bytes of tensor '{}' {}", file, name,
+            at < begin ? "overlap those of another tensor" : "come after a gap");
+    }
+    begin += size;
+  }
+  if (begin != end) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes after its last tensor", file,
+          end - begin);
+  }
+}
+
+std::string encode(const std::vector<std::string>& values) {
+  std::string bytes(values.size() * kLengthBytes, '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t length = values[i].size();
+    std::memcpy(bytes.data() + i * kLengthBytes, &length, kLengthBytes);
+  }
+  for (const std::string& value : values) bytes += value;
+  return bytes;
 }
 
 }  // namespace
@@ -159,43 +209,6 @@ int64_t total_bytes(std::span<const Tensor> tensors) {
   return bytes;
 }
 
-std::string shard_report(const WrittenShard& shard) {
-  FileJson tensors = FileJson::object();
-  for (const auto& [key, tensor] : shard.tensors) {
-    tensors[key] = {{"shape", tensor.extent.shape.to_vector()},
-                    {"begin", tensor.begin},
-                    {"size", tensor.size},
-                    {"crc32c", checksum_text(tensor.crc32c)}};
-  }
-  return dump_json({{"size", shard.size},
-                    {"header_crc32c", checksum_text(shard.header_crc32c)},
-                    {"device", shard.device},
-                    {"tensors", std::move(tensors)}});
-}
-
-WrittenShard parse_shard_report(std::string_view text, const std::string& device) {
-  const std::string from = "report of " + device;
-  const FileJson report = parse_file_json(text, from);
-  const JsonPlace place{from, {}};
-  check_object(report, place);
-  WrittenShard shard{.size = count_field(report, "size", place),
-                     .header_crc32c = checksum_field(report, "header_crc32c", place),
-                     .tensors = {},
-                     .device = text_field(report, "device", place)};
-  const FileJson& tensors = field(report, "tensors", place);
-  check_object(tensors, place);
-  for (const auto& [key, value] : tensors.items()) {
-    const JsonPlace tensor{from, key};
-    check_object(value, tensor);
-    shard.tensors[key] = {.key = key,
-                          .extent = whole_of(shape_field(value, "shape", tensor)),
-                          .begin = count_field(value, "begin", tensor),
-                          .size = count_field(value, "size", tensor),
-                          .crc32c = checksum_field(value, "crc32c", tensor)};
-  }
-  return shard;
-}
-
 uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std::string& file) {
   uint64_t length = 0;
   if (first_bytes.size() < kLengthBytes) {
@@ -205,8 +218,8 @@ uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std
   std::memcpy(&length, first_bytes.data(), kLengthBytes);
   if (length > kMaxHeaderBytes || length > file_size - kLengthBytes) {
     raise(Code::DataLoss,
-          "[Checkpoint] '{}' of {} bytes is said to begin with a header of {}: it is cut off, or "
-          "no safetensors file",
+          "[Checkpoint] '{}' has {} bytes, but claims a header of {} bytes: it is cut off, or not "
+          "a safetensors file",
           file, file_size, length);
   }
   return kLengthBytes + length;
@@ -219,47 +232,6 @@ std::string read_header(const ReadFile& file) {
   file.read(0, std::as_writable_bytes(std::span(header)));
   return header;
 }
-
-namespace {
-
-SafetensorsEntry parse_entry(const FileJson& value, const JsonPlace& place, uint64_t header_bytes,
-                             uint64_t file_size) {
-  check_object(value, place);
-  const DType dtype = type_named(text_field(value, "dtype", place), place);
-  const Shape shape = shape_field(value, "shape", place);
-  const std::vector<uint64_t> offsets = counts_field(value, "data_offsets", 2, place);
-  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > file_size - header_bytes) {
-    raise(Code::DataLoss, "[Checkpoint] {}: data_offsets do not lie in the file",
-          place.to_string());
-  }
-  const uint64_t size = offsets[1] - offsets[0];
-  if (bytes_of(dtype, shape) != size) {
-    raise(Code::DataLoss, "[Checkpoint] {}: {} of shape {} do not take {} bytes", place.to_string(),
-          to_string(dtype), shape.to_string(), size);
-  }
-  return {dtype, shape, header_bytes + offsets[0], size};
-}
-
-// Tensors must not overlap and must cover the whole data section.
-void check_gapless(const SafetensorsEntries& entries, uint64_t begin, uint64_t end,
-                   const std::string& file) {
-  std::vector<std::tuple<uint64_t, uint64_t, std::string_view>> parts;  // begin, size and name
-  for (const auto& [name, entry] : entries) parts.emplace_back(entry.begin, entry.size, name);
-  std::sort(parts.begin(), parts.end());
-  for (const auto& [at, size, name] : parts) {
-    if (at != begin) {
-      raise(Code::DataLoss, "[Checkpoint] '{}': the bytes of tensor '{}' {}", file, name,
-            at < begin ? "are another one's too" : "come after a gap");
-    }
-    begin += size;
-  }
-  if (begin != end) {
-    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes after its last tensor", file,
-          end - begin);
-  }
-}
-
-}  // namespace
 
 SafetensorsEntries parse_header(std::string_view header, uint64_t file_size,
                                 const std::string& file) {
@@ -281,30 +253,15 @@ ReadFile open_shard(const std::string& path, uint64_t size, uint32_t header_crc3
           file.size(), size, file.size() < size ? ": it is cut off" : "");
   }
   if (crc32c(read_header(file)) == header_crc32c) return file;
-  raise(
-      Code::DataLoss,
-      "[Checkpoint] the header of '{}' is not the one that the manifest speaks of: it is damaged, "
-      "or another checkpoint's",
-      path);
+  raise(Code::DataLoss,
+        "[Checkpoint] the header of '{}' does not match the manifest: the file is damaged, or "
+        "belongs to another checkpoint",
+        path);
 }
 
 ShardFile::ShardFile(const std::string& path, uint64_t size, uint32_t header_crc32c)
     : file_(open_shard(path, size, header_crc32c)),
       entries_(parse_header(read_header(file_), file_.size(), path)) {}
-
-namespace {
-
-std::string encode(const std::vector<std::string>& values) {
-  std::string bytes(values.size() * kLengthBytes, '\0');
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t length = values[i].size();
-    std::memcpy(bytes.data() + i * kLengthBytes, &length, kLengthBytes);
-  }
-  for (const std::string& value : values) bytes += value;
-  return bytes;
-}
-
-}  // namespace
 
 TensorBytes::TensorBytes(Tensor tensor)
     : tensor_(std::move(tensor)),
@@ -328,13 +285,15 @@ Tensor decode_strings(std::string_view bytes, const Shape& shape, std::string_vi
     uint64_t length = 0;
     std::memcpy(&length, bytes.data() + i * kLengthBytes, kLengthBytes);
     if (length > rest.size()) {
-      raise(Code::DataLoss, "{}: string {} of {} is said to have {} bytes, of {} left", what, i,
-            count, length, rest.size());
+      raise(Code::DataLoss, "{}: string {} of {} claims {} bytes, but only {} bytes are left", what,
+            i, count, length, rest.size());
     }
     values.emplace_back(rest.substr(0, length));
     rest.remove_prefix(length);
   }
-  if (!rest.empty()) raise(Code::DataLoss, "{}: {} bytes too many", what, rest.size());
+  if (!rest.empty()) {
+    raise(Code::DataLoss, "{}: {} bytes are left after the last string", what, rest.size());
+  }
   return Tensor::from(std::move(values), shape);
 }
 

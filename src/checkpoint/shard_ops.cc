@@ -1,6 +1,7 @@
 // Saving and restoring as nodes of a graph, so that each task reads and writes its own disk.
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/mutex.h"
 #include "base/raise.h"
@@ -18,7 +19,7 @@ namespace cohort::internal {
 namespace {
 
 constexpr OpDef file_op(OpDef op) {
-  op.no_gradient_because = "it is about files";
+  op.no_gradient_because = "it reads or writes files";
   op.traits = Trait::HasEffect | Trait::HostOnly;
   return op;
 }
@@ -81,6 +82,20 @@ KeyedTensors keyed(const std::vector<std::string>& keys, const std::vector<Tenso
   return result;
 }
 
+std::string shard_report(const WrittenShard& shard) {
+  FileJson tensors = FileJson::object();
+  for (const auto& [key, tensor] : shard.tensors) {
+    tensors[key] = {{"shape", tensor.extent.shape.to_vector()},
+                    {"begin", tensor.begin},
+                    {"size", tensor.size},
+                    {"crc32c", checksum_text(tensor.crc32c)}};
+  }
+  return dump_json({{"size", shard.size},
+                    {"header_crc32c", checksum_text(shard.header_crc32c)},
+                    {"device", shard.device},
+                    {"tensors", std::move(tensors)}});
+}
+
 void compute_write(Kernel& k) {
   const std::string& path = checked_path("WriteShard", strings(k.inputs[0])[0]);
   const std::vector<Tensor> tensors = held_in(k, "WriteShard")->take();
@@ -105,8 +120,9 @@ void compute_read(Kernel& k) {
   const auto begin = static_cast<uint64_t>(request[2]);
   const auto size = static_cast<uint64_t>(request[3]);
   if (size > file.size() || begin > file.size() - size) {
-    raise(Code::InvalidArgument, "[ReadShard] {} bytes from byte {} on do not lie in '{}' of {}",
-          size, begin, path, file.size());
+    raise(Code::InvalidArgument,
+          "[ReadShard] {} bytes from byte {} on do not lie in '{}', which has {} bytes", size,
+          begin, path, file.size());
   }
   const WritableTensor made = allocate_tensor(kUInt8, Shape{request[3]});
   file.read(begin, {made.data, size});
@@ -122,8 +138,8 @@ std::string read_checked(const ReadFile& file, std::span<const int64_t> place) {
   const auto begin = static_cast<uint64_t>(place[0]);
   const auto size = static_cast<uint64_t>(place[1]);
   if (size > file.size()) {
-    raise(Code::InvalidArgument, "[LoadShard] '{}' has {} bytes, not {}", file.path(), file.size(),
-          size);
+    raise(Code::InvalidArgument, "[LoadShard] '{}' has {} bytes, expected at least {}", file.path(),
+          file.size(), size);
   }
   std::string bytes(size, '\0');
   file.read(begin, std::as_writable_bytes(std::span(bytes)));
@@ -135,7 +151,7 @@ std::string read_checked(const ReadFile& file, std::span<const int64_t> place) {
 Tensor tensor_of(const std::string& bytes, const Spec& spec, const std::string& path) {
   if (spec.dtype == kString) return decode_strings(bytes, spec.shape, "[LoadShard] " + path);
   if (bytes.size() != bytes_of(spec.dtype, spec.shape)) {
-    raise(Code::InvalidArgument, "[LoadShard] {} of shape {} do not take {} bytes",
+    raise(Code::InvalidArgument, "[LoadShard] {} elements of shape {} do not take {} bytes",
           to_string(spec.dtype), spec.shape.to_string(), bytes.size());
   }
   const WritableTensor made = allocate_tensor(spec.dtype, spec.shape);
@@ -196,7 +212,8 @@ extern constexpr OpDef kHoldTensors{
 };
 
 // Writes the tensors that are held under `slot` to a file. Inputs: its path, and a key for each
-// tensor. Returns a shard_report(). Must be placed with the node that holds the tensors.
+// tensor. Returns what parse_shard_report() reads. Must be placed with the node that holds the
+// tensors.
 extern constexpr OpDef kWriteShard = file_op({
     .name = "WriteShard",
     .inputs = 2,
@@ -248,5 +265,28 @@ extern constexpr OpDef kRemoveShards = file_op({
     },
     .compute = compute_remove,
 });
+
+WrittenShard parse_shard_report(std::string_view text, const std::string& device) {
+  const std::string from = "report of " + device;
+  const FileJson report = parse_file_json(text, from);
+  const JsonPlace place{from, {}};
+  check_object(report, place);
+  WrittenShard shard{.size = count_field(report, "size", place),
+                     .header_crc32c = checksum_field(report, "header_crc32c", place),
+                     .tensors = {},
+                     .device = text_field(report, "device", place)};
+  const FileJson& tensors = field(report, "tensors", place);
+  check_object(tensors, place);
+  for (const auto& [key, value] : tensors.items()) {
+    const JsonPlace tensor{from, key};
+    check_object(value, tensor);
+    shard.tensors[key] = {.key = key,
+                          .extent = whole_of(shape_field(value, "shape", tensor)),
+                          .begin = count_field(value, "begin", tensor),
+                          .size = count_field(value, "size", tensor),
+                          .crc32c = checksum_field(value, "crc32c", tensor)};
+  }
+  return shard;
+}
 
 }  // namespace cohort::internal

@@ -9,7 +9,7 @@
 
 namespace cohort::internal {
 
-// A box inside a tensor: where it begins, and its sizes.
+// A box inside a tensor: its offset and its sizes.
 struct Extent {
   std::vector<int64_t> offset;
   Shape shape;
@@ -33,7 +33,7 @@ struct Box {
   const Extent& extent;
   Byte* data;
 };
-// Copies the elements that both boxes have.
+// Copies the elements that are in both boxes.
 void copy_overlap(const Box<const std::byte>& from, const Box<std::byte>& to, size_t bytes_each);
 
 }  // namespace cohort::internal

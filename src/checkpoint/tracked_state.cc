@@ -19,8 +19,6 @@ using optim::internal::OptimizerAccess;
 constexpr std::string_view kSlots = "/slots/";
 constexpr const char* kIterations = "/iterations";
 
-std::string last_part_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
-
 // The tracked variable that another is a part of.
 using Wholes = std::map<const VariableImpl*, const Variable*>;
 
@@ -66,8 +64,33 @@ std::vector<OptimizerAccess::Slot> joined(const std::vector<OptimizerAccess::Slo
 
 nn::NamedVariables sums_of(const metrics::Metric& metric) {
   nn::NamedVariables named;
-  for (const Variable& sum : metric.variables()) named.emplace_back(last_part_of(sum.name()), sum);
+  for (const Variable& sum : metric.variables()) named.emplace_back(last_part(sum.name()), sum);
   return named;
+}
+
+// A few of the names, for a message.
+std::string some_of(const std::set<std::string>& names) {
+  constexpr size_t kMaxShown = 10;
+  std::vector<std::string> first;
+  for (const std::string& name : names) {
+    if (first.size() < kMaxShown) first.push_back(name);
+  }
+  const size_t rest = names.size() - first.size();
+  return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");
+}
+
+// Each part of a variable that is made of parts gets its rows.
+void await_slot(optim::Optimizer& optimizer, const TrackedState::AwaitedSlot& slot,
+                const Tensor& value) {
+  const std::span<const Variable> parts = VariableAccess::impl(slot.variable)->shards();
+  if (parts.empty()) return OptimizerAccess::await(optimizer, slot.variable, slot.slot, value);
+  int64_t begin = 0;
+  for (const Variable& part : parts) {
+    const int64_t end = begin + part.shape()[0];
+    OptimizerAccess::await(optimizer, part, slot.slot,
+                           identity(slice(value, {{.begin = begin, .end = end}})));
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -81,8 +104,8 @@ std::shared_ptr<const Tracked> tracked_bytes(TrackedState::Bytes bytes) {
 
 void TrackedState::check_new(const std::string& path) const {
   if (!variables.contains(path) && !bytes.contains(path)) return;
-  raise(Code::AlreadyExists, "[Checkpoint] two things are called '{}'; give them other names",
-        path);
+  raise(Code::AlreadyExists,
+        "[Checkpoint] two values have the name '{}'; give each value its own name", path);
 }
 
 void TrackedState::add(const std::string& path, const Variable& variable) {
@@ -123,7 +146,7 @@ std::optional<TrackedState::AwaitedSlot> TrackedState::awaited_slot(
     return std::nullopt;
   }
   const auto owner = variables.find(tensor.substr(beginning.size(), end - beginning.size()));
-  const std::string slot = last_part_of(tensor);
+  const std::string slot(last_part(tensor));
   if (owner == variables.end() ||
       !OptimizerAccess::has_slot(*optimizers.at(optimizer_path), slot)) {
     return std::nullopt;
@@ -141,35 +164,6 @@ StrategyExtended* TrackedState::strategy() const {
   }
   return found;
 }
-
-namespace {
-
-// A few of the names, for a message.
-std::string some_of(const std::set<std::string>& names) {
-  constexpr size_t kMaxShown = 10;
-  std::vector<std::string> first;
-  for (const std::string& name : names) {
-    if (first.size() < kMaxShown) first.push_back(name);
-  }
-  const size_t rest = names.size() - first.size();
-  return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");
-}
-
-// Each part of a variable that is made of parts gets its rows.
-void await_slot(optim::Optimizer& optimizer, const TrackedState::AwaitedSlot& slot,
-                const Tensor& value) {
-  const std::span<const Variable> parts = VariableAccess::impl(slot.variable)->shards();
-  if (parts.empty()) return OptimizerAccess::await(optimizer, slot.variable, slot.slot, value);
-  int64_t begin = 0;
-  for (const Variable& part : parts) {
-    const int64_t end = begin + part.shape()[0];
-    OptimizerAccess::await(optimizer, part, slot.slot,
-                           identity(slice(value, {{.begin = begin, .end = end}})));
-    begin = end;
-  }
-}
-
-}  // namespace
 
 struct RestoreState::Values {
   std::vector<std::pair<Variable, Tensor>> variables;
@@ -190,7 +184,7 @@ RestoreState::RestoreState(std::string_view prefix) : files(prefix) {
 RestoreState::~RestoreState() {
   if (quiet || unused.empty()) return;
   log_warning(
-      "[Checkpoint] restoring '{}' used nothing of {}; expect_partial() says that this is meant",
+      "[Checkpoint] restoring '{}' did not use {}; call expect_partial() if this is intended",
       files.prefix(), some_of(unused));
 }
 
@@ -321,7 +315,9 @@ Trackable::Trackable(const metrics::Metric& metric)
 
 Trackable Trackable::bytes(SaveBytes save, RestoreBytes restore) {
   if (!save || !restore) {
-    internal::raise(Code::InvalidArgument, "[Checkpoint] bytes need a way there and a way back");
+    internal::raise(
+        Code::InvalidArgument,
+        "[Checkpoint] Trackable::bytes() needs a function that saves and a function that restores");
   }
   return Trackable(internal::tracked_bytes({std::move(save), std::move(restore)}));
 }
@@ -341,9 +337,10 @@ const RestoreStatus& RestoreStatus::assert_consumed() const {
   assert_existing_objects_matched();
   const std::lock_guard one_at_a_time(state_->turn);
   if (state_->unused.empty()) return *this;
-  internal::raise(Code::FailedPrecondition,
-                  "[Checkpoint] '{}' has values that no object took: {}; track what they are for",
-                  state_->files.prefix(), internal::some_of(state_->unused));
+  internal::raise(
+      Code::FailedPrecondition,
+      "[Checkpoint] '{}' has values that no object took: {}; track the objects of these values",
+      state_->files.prefix(), internal::some_of(state_->unused));
 }
 
 const RestoreStatus& RestoreStatus::assert_variables_exist() const {
@@ -356,8 +353,8 @@ const RestoreStatus& RestoreStatus::assert_variables_exist() const {
   }
   if (without.empty()) return *this;
   internal::raise(Code::FailedPrecondition,
-                  "[Checkpoint] '{}' has values for variables that do not exist: {}. A layer that "
-                  "is made without the size of its input has none before its first call: call the "
+                  "[Checkpoint] '{}' has values for variables that do not exist: {}. A layer made "
+                  "without the size of its input creates its variables in its first call: call the "
                   "model on one batch first",
                   state_->files.prefix(), internal::some_of(without));
 }

@@ -5,7 +5,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/mutex.h"
 #include "checkpoint/checkpoint_contents.h"
@@ -15,7 +14,7 @@
 
 namespace cohort::internal {
 
-// The content of some tracked objects, by path.
+// The content of tracked objects, by path.
 struct TrackedState {
   struct Bytes {
     Trackable::SaveBytes save;
@@ -26,7 +25,8 @@ struct TrackedState {
   std::map<std::string, Bytes> bytes;
   std::map<std::string, optim::Optimizer*> optimizers;
   std::set<std::string> objects;  // the paths of all tracked objects but checkpoints
-  // What the slots among the variables begin with, and the optimizers' counts of updates.
+  // The initial values of the slots among the variables, and the counts of updates of their
+  // optimizers.
   struct SlotBeginning {
     double value;
     std::string iterations;  // path
@@ -34,14 +34,13 @@ struct TrackedState {
   std::map<std::string, SlotBeginning> slot_beginnings;
   int depth = 0;  // of objects inside objects
 
-  // These throw AlreadyExists when the path is taken.
+  // These functions throw AlreadyExists if the path is taken.
   void add(const std::string& path, const Variable& variable);
   void add(const std::string& path, const Bytes& each);
-  // Adds the slots that exist. Called after everything else is added, because slots are named by
-  // the path of their variable.
+  // Adds the existing slots. Call it last, because a slot is named by the path of its variable.
   void add_slots();
-  // The variable of that path whose slot a saved tensor is, where it is tracked and the optimizer
-  // at `optimizer_path` has made no such slot yet.
+  // The variable and slot to which a saved tensor belongs, if the variable is tracked and the
+  // optimizer at `optimizer_path` has not created this slot yet.
   struct AwaitedSlot {
     Variable variable;
     std::string slot;
@@ -49,7 +48,7 @@ struct TrackedState {
   std::optional<AwaitedSlot> awaited_slot(const std::string& optimizer_path,
                                           const std::string& tensor) const;
   // The strategy whose workers save and restore this together: that of the variables, otherwise the
-  // one in whose scope this thread is; null without either.
+  // strategy in whose scope this thread is; null without either.
   StrategyExtended* strategy() const;
 
  private:
@@ -58,23 +57,23 @@ struct TrackedState {
 
 // The implementation of a Trackable.
 struct Tracked {
-  // Adds the content of the object, whose path is given.
+  // Adds the content of the object at this path.
   std::function<void(const std::string& path, TrackedState& state)> collect;
-  std::shared_ptr<const CheckpointImpl> checkpoint = nullptr;  // the object, if it is one
+  std::shared_ptr<const CheckpointImpl> checkpoint = nullptr;  // the object, if it is a checkpoint
 };
 
 std::shared_ptr<const Tracked> tracked_bytes(TrackedState::Bytes bytes);
 
-// A restore under way: objects may be made after the checkpoint was read. At its end it warns of
-// the values that no object used. Thread-safe.
+// A restore that may not be complete: objects may be created after the checkpoint was read. The
+// destructor warns of the values that no object used. Thread-safe.
 struct RestoreState {
   explicit RestoreState(std::string_view prefix);
   ~RestoreState();
 
-  // Gives the objects in `state` the values that were not given out before. Throws NotFound and
-  // InvalidArgument before anything changes.
+  // Assigns to the objects in `state` the values that were not assigned before. Throws NotFound and
+  // InvalidArgument before it changes anything.
   void apply(const TrackedState& state);
-  // A tensor that belongs to no object.
+  // Takes a tensor that belongs to no object.
   std::optional<Tensor> take(const std::string& name);
 
   const CheckpointFiles files;
@@ -85,14 +84,14 @@ struct RestoreState {
   bool quiet = false;
 
  private:
-  // The values for objects, read before any of them changes.
+  // The values for objects, which are read before any object changes.
   struct Values;
   Values read_values(const TrackedState& state);
   // The value of a slot that did not exist yet when its optimizer was saved.
   std::optional<double> beginning_of(const TrackedState& state, const std::string& path) const;
   Shape bytes_shape(const std::string& path) const;
-  // The bytes of this worker if each of as many workers saved its own, otherwise those of the
-  // chief.
+  // The bytes of this worker if the checkpoint has those of equally many workers, otherwise the
+  // bytes of the chief.
   std::string read_bytes(const std::string& path, const TrackedState& state) const;
   void check_fits(const std::string& name, DType dtype, const Shape& shape) const;
 };

@@ -9,16 +9,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "base/machine.h"
+#include "base/memory_limit.h"
 #include "base/text.h"
 #include "base/waiting.h"
 #include "cli/command.h"
 #include "cohort/scheduler_resolvers.h"
 #include "launch/child_process.h"
 #include "launch/local_network.h"
-#include "launch/process_state.h"
 #include "launch/run_directory.h"
 #include "launch/run_layout.h"
 #include "rpc/certificates.h"
@@ -71,7 +70,7 @@ void examine_product(const Report& report) {
 }
 
 void examine_memory(const Report& report) {
-  const std::optional<uint64_t> limit = MemoryCgroup().limit_bytes();
+  const std::optional<uint64_t> limit = internal::MemoryCgroup().limit_bytes();
   report(Finding::Good, "memory",
          limit ? fmt::format("limited to {} MB", *limit >> 20)
                : "not limited by a group of processes");
@@ -124,7 +123,6 @@ void examine_addresses(const ClusterSpec& cluster, const Report& report) {
   }
 }
 
-// Reports cores, thread settings, memory and speed.
 void examine_machine(const Report& report) {
   report(Finding::Good, "version", COHORT_VERSION);
   examine_threads(report);
@@ -132,7 +130,6 @@ void examine_machine(const Report& report) {
   examine_product(report);
 }
 
-// Reports hosts and interfaces.
 void examine_names(const DoctorCluster& cluster, const Report& report) {
   examine_addresses(cluster.cluster, report);
   std::set<std::string> hosts;
@@ -170,7 +167,7 @@ std::unique_ptr<internal::Endpoint> answer(const DoctorCluster& cluster,
       [](const std::shared_ptr<internal::Connection>&) {});
 }
 
-void report_task(const AskedTask& task, const Report& report) {
+void examine_answer(const AskedTask& task, const Report& report) {
   const std::string name = fmt::format("{} at {}", task.label, task.address);
   if (!task.problem.ok()) {
     return report(Finding::Bad, "connection", fmt::format("{}: {}", name, task.problem.message));
@@ -178,12 +175,14 @@ void report_task(const AskedTask& task, const Report& report) {
   report(Finding::Good, "connection", fmt::format("{} answers", name));
   if (task.status.version != COHORT_VERSION) {
     report(Finding::Bad, "version",
-           fmt::format("{} has version {}, this is {}", name, task.status.version, COHORT_VERSION));
+           fmt::format("{} has version {}, this program has version {}", name, task.status.version,
+                       COHORT_VERSION));
   }
   if (std::abs(task.clock_difference) > kClockTolerance) {
     report(Finding::Remark, "clock",
-           fmt::format("that of {} is {:+.1f} s off this one: certificates and timelines suffer",
-                       name, task.clock_difference));
+           fmt::format(
+               "the clock of {} is {:+.1f} s off this machine's: certificates and timelines suffer",
+               name, task.clock_difference));
   }
 }
 
@@ -219,11 +218,11 @@ void examine_credentials(const DoctorCluster& cluster, const Credentials& creden
   const bool exposed = internal::spans_hosts(cluster.cluster);
   if (exposed && !credentials.insecure) {
     return report(Finding::Bad, "certificates",
-                  "there are none, and servers that other machines reach need them: see "
+                  "there are no certificates, but servers that other machines reach need them: see "
                   "COHORT_CREDENTIALS, or start the tasks with cohort run");
   }
   report(Finding::Remark, "certificates",
-         "there are none: any program that reaches the tasks may use them");
+         "there are no certificates: any program that reaches the tasks may use them");
 }
 
 // Asks every other task until it answers or the time is over. Meanwhile it answers at the port of
@@ -242,7 +241,7 @@ void examine_connections(const DoctorCluster& cluster, const Credentials& creden
     }
   }
   dial(tasks, credentials, until);
-  for (const AskedTask& task : tasks) report_task(task, report);
+  for (const AskedTask& task : tasks) examine_answer(task, report);
   if (!answering || !all_answered(tasks)) return;
   // The other tasks may not have asked this one yet.
   const auto all_asked = [&] { return asked >= static_cast<int>(tasks.size()); };
@@ -293,7 +292,7 @@ void report_tf_config(const Status& problem, const Report& report) {
   const char* const text = std::getenv("TF_CONFIG");
   if (text == nullptr) return;
   if (const auto better = corrected_tf_config(text)) {
-    report(Finding::Remark, "cluster", "perhaps this was meant: TF_CONFIG='" + *better + "'");
+    report(Finding::Remark, "cluster", "this may be what you meant: TF_CONFIG='" + *better + "'");
   }
 }
 

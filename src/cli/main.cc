@@ -28,7 +28,7 @@ constexpr char kExamples[] =
     "  cohort inspect model                 # what is in a checkpoint or another file\n"
     "  cohort credentials certificates ps:0 worker:0   # for tasks that others start\n"
     "  cohort completion bash               # for the shell\n"
-    "Each has more: cohort run --help.";
+    "Each command has more: cohort run --help.";
 
 constexpr int kBadInput = 2;
 
@@ -98,8 +98,8 @@ void add_completion(CLI::App& app) {
 void check_option(const CLI::App& of, const std::string& word, const std::string& command) {
   const std::string name = word.substr(0, word.find('='));
   if (of.get_option_no_throw(name) != nullptr) return;
-  internal::raise(Code::InvalidArgument, "there is no option '{}'{}; see {} --help", name,
-                  internal::did_you_mean(name, long_options_of(of)), command);
+  internal::raise(Code::InvalidArgument, "there is no option '{}'; see {} --help{}", name, command,
+                  internal::did_you_mean(name, long_options_of(of)));
 }
 
 // Refuses an unknown command. (The parser would say that a command is missing.)
@@ -109,8 +109,14 @@ void check_command(const CLI::App& app, const std::string& word) {
   if (word.starts_with("-")) return check_option(app, word, "cohort");
   if (std::ranges::find(names, word) != names.end()) return;
   internal::raise(Code::InvalidArgument,
-                  "there is no command '{}'{}; there are {}, see cohort --help", word,
-                  internal::did_you_mean(word, names), fmt::join(names, ", "));
+                  "there is no command '{}'; the commands are {}; see cohort --help{}", word,
+                  fmt::join(names, ", "), internal::did_you_mean(word, names));
+}
+
+// "cohort run" where that command was typed.
+std::string full_name(const CLI::App& app) {
+  const std::vector<CLI::App*> typed = app.get_subcommands();
+  return typed.empty() ? "cohort" : "cohort " + typed.front()->get_name();
 }
 
 // Refuses unknown options. (The parser lists them without a suggestion.)
@@ -118,7 +124,7 @@ void check_options(const CLI::App& app) {
   for (const std::string& word : app.remaining(true)) {
     if (!word.starts_with("--") || word == "--") continue;
     const CLI::App& command = *app.get_subcommands().front();
-    check_option(command, word, "cohort " + command.get_name());
+    check_option(command, word, full_name(app));
   }
 }
 
@@ -153,7 +159,7 @@ int run(int argc, char** argv) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
     if (!app.get_subcommands().empty()) check_options(app);  // a misspelt option may be the cause
-    app.exit(error);
+    complain(fmt::format("{}; see {} --help", error.what(), full_name(app)));
     return kBadInput;
   }
   return exit_code;

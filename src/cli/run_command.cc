@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "launch/run.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::cli {
 namespace {
@@ -43,7 +43,8 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
   const std::array<std::string, 4> jobs = {"chief", "worker", "ps", "evaluator"};
   const size_t equals = text.find('=');
   const bool for_all = equals == std::string::npos;
-  const std::optional<int> number = internal::parse_index(text.substr(for_all ? 0 : equals + 1));
+  const std::optional<int> number =
+      internal::parse_non_negative(text.substr(for_all ? 0 : equals + 1));
   if (!number) {
     raise(Code::InvalidArgument,
           "[Run] --max-restarts takes a number, or job=number such as worker=3, not '{}'", text);
@@ -71,8 +72,9 @@ HostSlots parse_host(const std::string& text) {
   constexpr int kMaxSlots = 1024;
   const size_t colon = text.rfind(':');
   const bool counted = colon != std::string::npos;
-  const HostSlots host{text.substr(0, colon),
-                       counted ? internal::parse_index(text.substr(colon + 1)).value_or(0) : 1};
+  const HostSlots host{
+      text.substr(0, colon),
+      counted ? internal::parse_non_negative(text.substr(colon + 1)).value_or(0) : 1};
   if (!is_host_name(host.host) || host.slots < 1 || host.slots > kMaxSlots) {
     raise(Code::InvalidArgument,
           "[Run] --hosts takes host or host:tasks such as a:2, with names, IPv4 addresses and at "
@@ -85,14 +87,16 @@ HostSlots parse_host(const std::string& text) {
 void check_command(const std::vector<std::string>& command,
                    const std::vector<std::string>& options) {
   if (command.empty()) {
-    raise(Code::InvalidArgument, "[Run] the program is missing: cohort run -n 2 ./program");
+    raise(Code::InvalidArgument,
+          "[Run] the program is missing; give it after the options: cohort run -n 2 ./program");
   }
   if (command[0].starts_with("-")) {
     const std::string name = command[0].substr(0, command[0].find('='));
-    raise(Code::InvalidArgument,
-          "[Run] there is no option '{}'{}; see cohort run --help. Options of the program come "
-          "after its name",
-          name, internal::did_you_mean(name, options));
+    raise(
+        Code::InvalidArgument,
+        "[Run] there is no option '{}'; options of the program come after its name; see cohort run "
+        "--help{}",
+        name, internal::did_you_mean(name, options));
   }
 }
 
@@ -103,7 +107,8 @@ void check_places(const RunOptions& options, bool roles_given) {
   for (const HostSlots& host : options.hosts) places += static_cast<size_t>(host.slots);
   if (tasks > places) {
     raise(Code::InvalidArgument,
-          "[Run] there are {} tasks and {} places on the machines of --hosts; a:3 gives a three",
+          "[Run] there are {} tasks, but {} places on the machines of --hosts; a:3 means three "
+          "tasks on machine a",
           tasks, places);
   }
 }
@@ -168,7 +173,8 @@ void add_machine_options(CLI::App& command, TypedRun& typed) {
   command.add_option("--nodes", typed.run.machines, "How many machines join the run")
       ->check(CLI::Range(1, 1024))
       ->excludes(hosts);
-  command.add_option("--listen", typed.run.listen, "The address of this machine for the others");
+  command.add_option("--listen", typed.run.listen,
+                     "The address at which other machines reach this machine");
   command.add_option("--ssh", typed.run.ssh,
                      "The program that starts commands on other machines (ssh)");
   command.add_option("--join-timeout", typed.join_seconds, "Seconds to wait for machines (60)")
@@ -261,7 +267,7 @@ void add_join(CLI::App& app, int& exit_code) {
       ->required();
   command->add_option("--name", typed->name, "The name by which the launcher expects this machine");
   command->add_option("--address", typed->address,
-                      "The address at which others reach this machine");
+                      "The address at which other machines reach this machine");
   command->callback([typed, &exit_code] {
     if (typed->token == "-") std::getline(std::cin, typed->token);
     exit_code = join_run(*typed);

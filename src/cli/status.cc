@@ -19,8 +19,9 @@ struct Counts {
 Counts counts_of(const AskedTask& task) {
   const ServerStatus& server = task.server;
   Counts counts;
+  // The steps of open sessions would be fewer after each session that ends. A coordinator replaces
+  // the session on a worker when functions are gone.
   counts.steps = task.status.activity.steps;
-  for (const auto& session : server.sessions) counts.steps += session.steps;
   for (const auto& peer : server.peers) {
     counts.sent += peer.bytes_sent;
     counts.received += peer.bytes_received;
@@ -149,7 +150,7 @@ void add_status(CLI::App& app, int& exit_code) {
   const auto typed = std::make_shared<StatusOptions>();
   command->add_option("addresses", typed->addresses, "host:port of each task to ask");
   command->add_option("--credentials", typed->credentials, kCredentialsHelp);
-  command->add_flag("--watch", typed->watch, "Ask again and again");
+  command->add_flag("--watch", typed->watch, "Ask again every second");
   command->callback([typed, &exit_code] { exit_code = show_status(*typed); });
 }
 

@@ -18,6 +18,19 @@ TEST(StatusTable, DoesNotBlameAChiefThatOnlyCoordinates) {
   EXPECT_NE(table.find("worker:0       no answer"), std::string::npos) << table;
 }
 
+// A coordinator opens new sessions on its workers again and again.
+TEST(StatusTable, CountsStepsOfSessionsThatHaveEnded) {
+  std::vector<AskedTask> before(1);
+  before[0].label = "worker:0";
+  before[0].status.activity.steps = 900;
+  before[0].server.sessions = {{.id = 1, .client = "chief", .steps = 26}};
+  std::vector<AskedTask> now = before;
+  now[0].status.activity.steps = 1000;
+  now[0].server.sessions = {{.id = 2, .client = "chief", .steps = 1}};
+  const std::string table = status_table(before, now, 1);
+  EXPECT_NE(table.find("        1     1000      100.0 "), std::string::npos) << table;
+}
+
 TEST(StatusTable, ShowsHowFarATrainingIsAlsoOfATaskThatDoesNotListen) {
   std::vector<AskedTask> tasks(1);
   tasks[0].label = "worker:0";

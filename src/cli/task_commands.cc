@@ -28,8 +28,8 @@ void check_task(const ClusterSpec& cluster, const TypedServe& typed) {
   if (cluster.has_job(typed.job) && cluster.has_task(typed.job, typed.task)) return;
   const std::vector<std::string> jobs = cluster.jobs();
   internal::raise(Code::InvalidArgument,
-                  "[Serve] the cluster has no task {} of a job '{}'{}; it is {}", typed.task,
-                  typed.job, internal::did_you_mean(typed.job, jobs), cluster.to_string());
+                  "[Serve] the cluster has no task {} of a job '{}'; it is {}{}", typed.task,
+                  typed.job, cluster.to_string(), internal::did_you_mean(typed.job, jobs));
 }
 
 [[noreturn]] void serve(const TypedServe& typed) {
@@ -75,8 +75,9 @@ struct TypedCredentials {
 TaskId parse_task(const std::string& text) {
   const size_t colon = text.rfind(':');
   const std::string job = text.substr(0, colon);
-  const std::optional<int> index =
-      colon == std::string::npos ? std::nullopt : internal::parse_index(text.substr(colon + 1));
+  const std::optional<int> index = colon == std::string::npos
+                                       ? std::nullopt
+                                       : internal::parse_non_negative(text.substr(colon + 1));
   const bool is_name = !job.empty() && internal::has_only_alnum_and("_", job);
   if (!is_name || !index) {
     internal::raise(Code::InvalidArgument, "[Credentials] '{}' is not a task; write it as worker:0",
@@ -133,7 +134,7 @@ void add_serve(CLI::App& app, int&) {
   command->footer(kServeExample);
   const auto typed = std::make_shared<TypedServe>();
   auto* const job = command->add_option("--job", typed->job, "The task's job, such as ps");
-  command->add_option("--task", typed->task, "Its index there (0)")
+  command->add_option("--task", typed->task, "The task's index in its job (0)")
       ->check(CLI::Range(0, 1'000'000));
   auto* const cluster = command->add_option("--cluster", typed->cluster,
                                             "Jobs and addresses, as in the example or as JSON");
@@ -149,7 +150,8 @@ void add_inspect(CLI::App& app, int&) {
   const auto typed = std::make_shared<TypedInspect>();
   command->add_option("path", typed->path, "A file, a checkpoint's prefix, a directory")
       ->required();
-  command->add_option("--kind", typed->kind, "The kind of file, if its name and bytes do not tell")
+  command
+      ->add_option("--kind", typed->kind, "The kind of file, if its name and bytes do not show it")
       ->check(CLI::IsMember({"auto", "checkpoint", "events", "tfrecord", "safetensors", "graph"}));
   command->add_flag("--verify", typed->verify, "Read everything and compare checksums");
   command->add_flag("--dot", typed->dot, "Print a graph as a picture for Graphviz");
@@ -169,7 +171,7 @@ void add_credentials(CLI::App& app, int&) {
   command->add_option("directory", typed->directory, "The directory for the certificates")
       ->required();
   command->add_option("tasks", typed->tasks, "The tasks, such as worker:0")->required();
-  command->add_option("--days", typed->days, "How many days they are valid (365)")
+  command->add_option("--days", typed->days, "How many days the certificates are valid (365)")
       ->check(CLI::Range(1, 36'500));
   command->callback([typed] { make_credentials(*typed); });
 }

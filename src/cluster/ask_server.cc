@@ -3,7 +3,7 @@
 #include "cluster/ask_server.h"
 
 #include "base/raise.h"
-#include "cluster/link.h"
+#include "cluster/request_link.h"
 #include "cluster/server_status.h"
 #include "cohort/server.h"
 #include "topology/address.h"
@@ -38,7 +38,7 @@ Answer ask(std::string_view target, Message request) {
   if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
   if (parsed->protocol != "grpc") {
     internal::raise(Code::NotFound,
-                    "[Server] nothing serves target '{}'; expected grpc://host:port", target);
+                    "[Server] expected a target of the form grpc://host:port, got '{}'", target);
   }
   return ask_at(internal::address_text(parsed->address.host, parsed->address.port),
                 credentials_from_environment(), kConnectLimit, std::move(request));
@@ -48,9 +48,9 @@ Answer ask(std::string_view target, Message request) {
 
 namespace internal {
 
-void clear_containers(std::string_view address, const std::vector<std::string>& containers,
+void clear_containers(std::string_view address, const ClearContainers& request,
                       const Credentials& credentials, std::chrono::milliseconds limit) {
-  ask_at(std::string(address), credentials, limit, encode(ClearContainers{containers}));
+  ask_at(std::string(address), credentials, limit, encode(request));
 }
 
 void shut_down_server(std::string_view address, const Credentials& credentials,
@@ -67,7 +67,7 @@ void reset(std::string_view target, const std::vector<std::string>& containers) 
 ServerStatus server_status(std::string_view target) {
   const Answer answer = ask(target, encode(internal::GetStatus{}));
   if (answer.texts.size() != 1) {
-    internal::raise(Code::Internal, "[Server] the answer of '{}' is short", target);
+    internal::raise(Code::Internal, "[Server] the answer of '{}' is too short", target);
   }
   return internal::decode_server_status(answer.texts[0]);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
 
@@ -94,7 +95,7 @@ TEST(InGraph, AServersLimitHoldsUnlessTheSessionOrTheRunSaysOtherwise) {
   }
   {
     auto on = device("/job:ps/task:0");
-    never = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+    never = FifoQueue({.components = {{kFloat32}}, .name = "never"}).dequeue()[0];
   }
   Session session(cluster.target()), other(cluster.target(), {.timeout = milliseconds(90)});
   EXPECT_EQ(session.run(soft).to<float>(), -1);

@@ -17,7 +17,7 @@ SessionOptions merged(SessionOptions asked, const SessionOptions& defaults) {
   asked.enable_bfloat16_sendrecv |= defaults.enable_bfloat16_sendrecv;
   asked.isolate_session_state |= defaults.isolate_session_state;
   asked.isolate_session_state |= asked.cluster.has_value() && !asked.share_cluster_state;
-  if (asked.timeout.count() <= 0) asked.timeout = defaults.timeout;
+  if (!asked.timeout) asked.timeout = defaults.timeout;
   if (asked.device_filters.empty()) asked.device_filters = defaults.device_filters;
   return asked;
 }
@@ -74,18 +74,6 @@ Answer Master::open(const Link::Pointer& client, OpenSession request) {
   return {.numbers = {session->id(), 1}};
 }
 
-Answer Master::extend(const Link::Pointer& client, const ExtendSession& request) {
-  return {.numbers = {get(client, request.session)->extend(request)}};
-}
-
-Answer Master::prepare(const Link::Pointer& client, const PrepareRun& request) {
-  return get(client, request.session)->prepare(request);
-}
-
-Answer Master::list_devices(const Link::Pointer& client, uint64_t session) {
-  return {.texts = get(client, session)->list_devices()};
-}
-
 Answer Master::close(const Link::Pointer& client, uint64_t session) {
   const SessionPointer closing = find(client, session);
   if (!closing) return {};
@@ -113,7 +101,7 @@ Answer Master::reset(const std::vector<std::string>& containers) {
                           .notice = [](const std::string&) {}};
   with_tasks(TaskDirectory(peers_), task_names(peers_->cluster()), waiting,
              [&](size_t, const Link::Pointer& link) {
-               link->call(encode(ClearContainers{containers}), waiting.deadline);
+               link->call(encode(ClearContainers{.containers = containers}), waiting.deadline);
              });
   return {};
 }
@@ -123,20 +111,6 @@ void Master::run(const Link::Pointer& client, RunStep run) {
     session->run(std::move(run));
   } else {
     client->post(encode(StepDone{.call = run.call, .status = unknown_session()}, peers_->self()));
-  }
-}
-
-void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
-  if (const SessionPointer session = find(client, cancel.session)) session->cancel(cancel);
-}
-
-void Master::release(const Link::Pointer& client, const ReleaseRun& release) {
-  if (const SessionPointer session = find(client, release.session)) session->release(release.item);
-}
-
-void Master::done(const Link::Pointer& task, PlanDone outcome) {
-  if (const SessionPointer session = find_running(outcome.session)) {
-    session->done(task, std::move(outcome));
   }
 }
 
@@ -166,11 +140,6 @@ void Master::stop(const Status& why) {
     stopped_ = why;
   }
   close_all(why);
-}
-
-void Master::add_waits(std::chrono::steady_clock::time_point before,
-                       std::vector<LongWait>& waits) const {
-  for (const SessionPointer& session : sessions()) session->add_waits(before, waits);
 }
 
 std::vector<ServerStatus::Session> Master::status() const {

@@ -17,17 +17,32 @@ class Master {
 
   // Requests that may take long.
   Answer open(const Link::Pointer& client, OpenSession request);
-  Answer extend(const Link::Pointer& client, const ExtendSession& request);
-  Answer prepare(const Link::Pointer& client, const PrepareRun& request);
-  Answer list_devices(const Link::Pointer& client, uint64_t session);
+  Answer extend(const Link::Pointer& client, const ExtendSession& request) {
+    return {.numbers = {get(client, request.session)->extend(request)}};
+  }
+  Answer prepare(const Link::Pointer& client, const PrepareRun& request) {
+    return get(client, request.session)->prepare(request);
+  }
+  Answer list_devices(const Link::Pointer& client, uint64_t session) {
+    return {.texts = get(client, session)->list_devices()};
+  }
   Answer close(const Link::Pointer& client, uint64_t session);
   Answer reset(const std::vector<std::string>& containers);
 
   // Messages of steps.
   void run(const Link::Pointer& client, RunStep run);
-  void cancel(const Link::Pointer& client, const CancelStep& cancel);
-  void release(const Link::Pointer& client, const ReleaseRun& release);
-  void done(const Link::Pointer& task, PlanDone outcome);
+  void cancel(const Link::Pointer& client, const CancelStep& cancel) {
+    if (const SessionPointer session = find(client, cancel.session)) session->cancel(cancel);
+  }
+  void release(const Link::Pointer& client, const ReleaseRun& release) {
+    if (const SessionPointer session = find(client, release.session))
+      session->release(release.item);
+  }
+  void done(const Link::Pointer& task, PlanDone outcome) {
+    if (const SessionPointer session = find_running(outcome.session)) {
+      session->done(task, std::move(outcome));
+    }
+  }
 
   // What the runs of the client wait for, if another task has to answer.
   std::optional<PendingWait> pending_wait(const Link::Pointer& client) const;
@@ -40,7 +55,9 @@ class Master {
 
   std::vector<ServerStatus::Session> status() const;
   // Adds the waits for answers of other tasks since before that time.
-  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const;
+  void add_waits(std::chrono::steady_clock::time_point before, std::vector<LongWait>& waits) const {
+    for (const SessionPointer& session : sessions()) session->add_waits(before, waits);
+  }
 
  private:
   using SessionPointer = std::shared_ptr<MasterSession>;

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "cluster/protocol.h"
 #include "cluster/task_directory.h"
 #include "runtime/thread_pool.h"
@@ -45,7 +46,7 @@ MasterSession::MasterSession(uint64_t id, Link::Pointer client, const OpenSessio
       graph_(reader_.add(text_of(request.graph))) {}
 
 Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
-  if (limit.count() <= 0) limit = options_.timeout;
+  if (limit.count() <= 0) limit = request_limit(options_.timeout);
   if (limit.count() <= 0) limit = kFirstRunLimit;
   return {.what = "Session",
           .deadline = Clock::now() + limit,
@@ -170,11 +171,6 @@ void MasterSession::release(uint64_t run) {
   if (released) release(*released.mapped());
 }
 
-std::vector<std::string> MasterSession::list_devices() {
-  const std::lock_guard lock(building_);
-  return placement_.list_devices(gathering({}));
-}
-
 Status MasterSession::lost_task_of(const MasterPlan& plan) const {
   for (const MasterPlan::Task& task : plan.tasks) {
     Link::Pointer known = task.link;
@@ -199,7 +195,8 @@ void MasterSession::run(RunStep run) {
     if (const auto found = plans_.find(run.run); found != plans_.end()) plan = found->second;
   }
   if (status.ok() && (!plan || run.feeds.size() != plan->num_feeds)) {
-    status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};
+    status = {.code = Code::InvalidArgument,
+              .message = "[Session] the run was not prepared, or has another number of feeds"};
   }
   if (!status.ok()) {
     client_->post(encode(StepDone{.call = run.call, .status = status}, directory_.self()));
@@ -219,7 +216,7 @@ void MasterSession::run(RunStep run) {
 void MasterSession::start(const PlanPointer& plan, RunStep run) {
   const uint64_t id = next_step_.fetch_add(1);
   const uint64_t call = run.call;
-  const auto limit = run.limit.count() > 0 ? run.limit : options_.timeout;
+  const auto limit = run.limit.count() > 0 ? run.limit : request_limit(options_.timeout);
   const auto step = std::make_shared<MasterStep>(
       plan, std::move(run),
       MasterStep::Setting{.session = id_,
@@ -281,10 +278,6 @@ std::vector<MasterSession::StepPointer> MasterSession::running() const {
   std::vector<StepPointer> steps;
   for (const auto& [id, step] : steps_) steps.push_back(step);
   return steps;
-}
-
-void MasterSession::lost(const Link::Pointer& task, const Status& why) {
-  for (const StepPointer& step : running()) step->lost(task, why);
 }
 
 std::optional<PendingWait> MasterSession::pending_wait() const {

@@ -29,14 +29,19 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   uint64_t extend(const ExtendSession& request);
   // The answer has the number of the run and, if requested, where nodes were placed for it.
   Answer prepare(const PrepareRun& request);
-  std::vector<std::string> list_devices();
+  std::vector<std::string> list_devices() {
+    const std::lock_guard lock(building_);
+    return placement_.list_devices(gathering({}));
+  }
 
   void run(RunStep run);
   // Forgets the run, here and on the tasks that take part in it; steps that have begun go on.
   void release(uint64_t run);
   void cancel(const CancelStep& cancel);
   void done(const Link::Pointer& task, PlanDone outcome);
-  void lost(const Link::Pointer& task, const Status& why);
+  void lost(const Link::Pointer& task, const Status& why) {
+    for (const StepPointer& step : running()) step->lost(task, why);
+  }
   // What a run waits for, if that is another task.
   std::optional<PendingWait> pending_wait() const;
   // Adds what the runs of the session have waited for since before that time.

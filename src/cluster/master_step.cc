@@ -123,12 +123,16 @@ using Clock = std::chrono::steady_clock;
 // How long tasks that were told to end a step may take before the step ends without them.
 constexpr auto kAbortLimit = std::chrono::seconds(2);
 
-// The status for the client, which names the task that it came from.
+// The status for the client, which names the task that it came from once, at the beginning: a
+// node's place is then "on CPU:0" instead of "on /job:worker/replica:0/task:0/device:CPU:0".
 Status attributed_to(const std::string& task, Status status) {
   if (status.origin.empty()) status.origin = task;
-  if (!status.message.starts_with("From ")) {
-    status.message = fmt::format("From {}: {}", status.origin, status.message);
+  if (status.message.starts_with("From ")) return status;
+  const std::string place = " on " + status.origin + "/device:";
+  if (const size_t at = status.message.rfind(place); at != std::string::npos) {
+    status.message.replace(at, place.size(), " on ");
   }
+  status.message = fmt::format("From {}: {}", status.origin, status.message);
   return status;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/timers.h"
-#include "cluster/link.h"
+#include "cluster/request_link.h"
 #include "graph/partition.h"
 #include "transport/direct_connection.h"
 

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstdlib>
-#include <string_view>
 
 #include "base/log.h"
-#include "base/machine.h"
+#include "base/memory_limit.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "cluster/task_directory.h"
 
 namespace cohort::internal {
@@ -22,7 +21,8 @@ void give_up_client(const Link::Pointer& client, std::chrono::milliseconds limit
                              "session; ServerOptions::silence_limit says how long a client may be "
                              "silent",
                              client->peer().name, std::chrono::duration<double>(limit).count())};
-  log_warning("{}", why.message);
+  static RareLog rare_log;  // one for all clients, because a lost machine may have many
+  rare_log.warning("{}", why.message);
   client->close(why);
 }
 
@@ -76,13 +76,6 @@ Link::Pointer Peers::begin(std::shared_ptr<Connection> connection) {
   return link;
 }
 
-Peers::Entry& Peers::entry(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<Entry>& entry = entries_[key];
-  if (!entry) entry = std::make_unique<Entry>();
-  return *entry;
-}
-
 Link::Pointer Peers::live_link(Entry& entry) const {
   const std::lock_guard lock(mutex_);
   if (stopped_) raise(Code::Cancelled, "[Server] {} was stopped", self_);
@@ -128,7 +121,7 @@ bool Peers::close_if_stopped(const Link::Pointer& link) {
     const std::lock_guard lock(mutex_);
     if (!stopped_) return false;
   }
-  link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
+  link->close({.code = Code::Cancelled, .message = "[Server] the server was stopped"});
   return true;
 }
 
@@ -163,10 +156,21 @@ Link::Pointer Peers::get_at(const std::string& address, Deadline deadline) {
 }
 
 Endpoint& Peers::outbound() {
+  if (Endpoint* const known = live_outbound()) return *known;
+  // Without the lock, because an endpoint starts threads.
+  std::unique_ptr<Endpoint> made = make_outbound_();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_ && !outbound_) outbound_ = std::move(made);
+  }
+  made.reset();  // stops the endpoint, if another thread made one first or stop() came first
+  return *live_outbound();
+}
+
+Endpoint* Peers::live_outbound() const {
   const std::lock_guard lock(mutex_);
   if (stopped_) raise(Code::Cancelled, "[Server] {} was stopped", self_);
-  if (!outbound_) outbound_ = make_outbound_();
-  return *outbound_;
+  return outbound_.get();
 }
 
 Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
@@ -226,9 +230,8 @@ std::vector<ServerStatus::Peer> Peers::status() const {
 }
 
 uint64_t PeerQuotas::limit_from_environment() {
-  const char* const value = std::getenv("COHORT_PEER_BYTES");
-  const std::string_view text = value == nullptr ? "" : value;
-  if (text.empty()) return physical_memory() / 2;
+  const std::string text = environment_variable("COHORT_PEER_BYTES").value_or("");
+  if (text.empty()) return memory_limit() / 2;
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (error == std::errc() && end == text.data() + text.size() && bytes > 0) return bytes;
@@ -253,7 +256,7 @@ PeerQuotas::Charge PeerQuotas::charge(const Peer& peer, const Message& message) 
   if (now <= limit_) return held;
   raise(Code::ResourceExhausted,
         "[Server] {} has {} bytes of feeds, tensors and requests under way on {}, with this "
-        "message of {} bytes, and may have {}; run fewer steps at a time, send less in one, or "
+        "message of {} bytes, and the limit is {}; run fewer steps at a time, send less in one, or "
         "start {} with a larger COHORT_PEER_BYTES",
         peer.name, now, self_, bytes, limit_, self_);
 }

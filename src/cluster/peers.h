@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cluster/link.h"
+#include "cluster/request_link.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
@@ -58,12 +57,19 @@ class Peers {
   };
   using Connect = std::function<std::shared_ptr<Connection>(Deadline)>;
 
-  Entry& entry(const std::string& key);
+  Entry& entry(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Entry>& entry = entries_[key];
+    if (!entry) entry = std::make_unique<Entry>();
+    return *entry;
+  }
   Link::Pointer live_link(Entry& entry) const;
   // The link of that entry, made by `connect` where there is none.
   Link::Pointer get_or_make(const std::string& key, const Connect& connect, Deadline deadline);
   std::shared_ptr<Connection> connect(const std::string& task, Deadline deadline);
   Endpoint& outbound();
+  // Null before the first call. Throws Cancelled after stop().
+  Endpoint* live_outbound() const;
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void watch(const Link::Pointer& link);
   // Closes a link that stop() may have missed. Returns whether the task was stopped.
@@ -97,8 +103,8 @@ class Peers {
 // over, requests that are not answered. Connections of one peer count together. Thread-safe.
 class PeerQuotas {
  public:
-  // The limit of a peer: COHORT_PEER_BYTES, or else half of the host's memory. Throws
-  // InvalidArgument for a value that is not a number of bytes.
+  // The limit of a peer: COHORT_PEER_BYTES, or else half of the memory that this process may
+  // have. Throws InvalidArgument for a value that is not a number of bytes.
   static uint64_t limit_from_environment();
 
   PeerQuotas(std::string self, uint64_t limit) : self_(std::move(self)), limit_(limit) {}

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cluster/task_directory.h"
 
 namespace cohort::internal {
 namespace {
@@ -13,11 +12,6 @@ namespace {
 // Whether every task has such a device for certain.
 bool is_presumed(const DeviceName& request) {
   return !request.type || (*request.type == "CPU" && request.index.value_or(0) == 0);
-}
-
-// The part of a pattern that names the task.
-DeviceName task_part(const DeviceName& name) {
-  return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
 }
 
 std::vector<DeviceName> parse_all(const std::vector<std::string>& names) {

@@ -3,30 +3,25 @@
 namespace cohort::internal {
 namespace {
 
+constexpr std::pair<MessageKind, std::string_view> kNames[] = {
+    {MessageKind::Answer, "an answer"},
+    {MessageKind::OpenSession, "a request for a session"},
+    {MessageKind::ExtendSession, "an extension of a graph"},
+    {MessageKind::PrepareRun, "a request to prepare a run"},
+    {MessageKind::RegisterPlan, "a plan"},
+    {MessageKind::RunStep, "a request to run"},
+    {MessageKind::RunPlan, "a request to run"},
+    {MessageKind::StepDone, "the result of a run"},
+    {MessageKind::PlanDone, "the result of a run"},
+    {MessageKind::StepTensors, "tensors of a step"},
+};
+
 // How errors call a message: "the result of a run".
 std::string_view name_of(MessageKind kind) {
-  switch (kind) {
-    case MessageKind::Answer:
-      return "an answer";
-    case MessageKind::OpenSession:
-      return "a request for a session";
-    case MessageKind::ExtendSession:
-      return "an extension of a graph";
-    case MessageKind::PrepareRun:
-      return "a request to prepare a run";
-    case MessageKind::RegisterPlan:
-      return "a plan";
-    case MessageKind::RunStep:
-    case MessageKind::RunPlan:
-      return "a request to run";
-    case MessageKind::StepDone:
-    case MessageKind::PlanDone:
-      return "the result of a run";
-    case MessageKind::StepTensors:
-      return "tensors of a step";
-    default:
-      return "a message between tasks";
+  for (const auto& [known, name] : kNames) {
+    if (known == kind) return name;
   }
+  return "a message between tasks";
 }
 
 // In order of the enumeration.

@@ -132,14 +132,19 @@ using ReleasePlan = ItemMessage<MessageKind::ReleasePlan>;
 
 // --- Servers
 
-template <MessageKind kind>
-struct ContainersRequest {
-  static constexpr auto kKind = kind;
+struct ResetContainers {
+  static constexpr auto kKind = MessageKind::ResetContainers;
   std::vector<std::string> containers = {};
   static void list_fields(auto& fields, auto& m) { fields(m.containers); }
 };
-using ResetContainers = ContainersRequest<MessageKind::ResetContainers>;
-using ClearContainers = ContainersRequest<MessageKind::ClearContainers>;
+
+struct ClearContainers {
+  static constexpr auto kKind = MessageKind::ClearContainers;
+  std::vector<std::string> containers = {};
+  // The number of the chief that they belong to; later ones have larger numbers. 0: any chief.
+  int64_t chief = 0;
+  static void list_fields(auto& fields, auto& m) { fields(m.containers, m.chief); }
+};
 
 template <MessageKind kind>
 struct EmptyRequest {

@@ -31,7 +31,8 @@ TEST(RemoteSession, NobodyListensThere) {
 TEST(RemoteSession, AServerThatIsNotThereIsToldWhileItIsWaitedFor) {
   const std::string address = test::free_addresses(1)[0];
   testing::internal::CaptureStderr();
-  (void)error_of([&] { Session(Graph(), address, {.timeout = milliseconds(4500)}); });
+  // The first notice comes with the first try after 2.5 s, which is late on a loaded machine.
+  (void)error_of([&] { Session(Graph(), address, {.timeout = milliseconds(8000)}); });
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_NE(told.find("still trying to reach " + address + ": [Connect] no process listens"),
             std::string::npos)
@@ -53,7 +54,8 @@ TEST(RemoteSession, ARunThatIsThereToWaitIsNoStall) {
   const Tensor got = test::never_on_ps();
   Session session(cluster.target());
   std::vector<std::future<Status>> runs;
-  for (const std::chrono::hours limit : {std::chrono::hours(48), std::chrono::hours(0)}) {
+  using Limit = std::optional<std::chrono::milliseconds>;
+  for (const Limit& limit : {Limit(std::chrono::hours(48)), Limit()}) {
     runs.push_back(std::async(std::launch::async, [&, limit] {
       return error_of([&] { session.run(got, {}, {.timeout = limit}); });
     }));
@@ -86,7 +88,7 @@ TEST(RemoteSession, ALimitNamesThoseWhoAreWaitedFor) {
   std::vector<Tensor> got;
   for (const char* place : {"/job:ps/task:0", "/job:ps/task:1"}) {
     auto on = device(place);
-    got.push_back(FifoQueue({.dtypes = {kFloat32}, .name = "queue"}).dequeue()[0]);
+    got.push_back(FifoQueue({.components = {{kFloat32}}, .name = "queue"}).dequeue()[0]);
   }
   const Tensor quick = constant(1.f) + 1.f;
   Session session(cluster.target());
@@ -106,7 +108,7 @@ TEST(RemoteSession, ClosingEndsWhatRuns) {
   Tensor got, put;
   {
     auto on = device("/job:ps/task:0");
-    FifoQueue queue({.dtypes = {kFloat32}, .name = "later"});
+    FifoQueue queue({.components = {{kFloat32}}, .name = "later"});
     got = queue.dequeue()[0];
     put = queue.enqueue({constant(1.f)});
   }
@@ -144,9 +146,11 @@ TEST(RemoteSession, AnErrorNamesTaskNodeAndCause) {
   EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
   EXPECT_EQ(status.origin, "/job:ps/replica:0/task:0");
   EXPECT_FALSE(status.derived);
-  for (const char* part : {"From /job:ps/replica:0/task:0", "here/", "(3, 2)"}) {
+  for (const char* part : {"From /job:ps/replica:0/task:0", "here/", "(3, 2)", " on CPU:0"}) {
     EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
   }
+  const std::string text = status.to_string();
+  EXPECT_EQ(text.find(status.origin), text.rfind(status.origin)) << text;
 }
 
 TEST(RemoteSession, ALongErrorIsCutAndHarmsNothing) {

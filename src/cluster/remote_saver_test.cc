@@ -7,7 +7,6 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saver_runs.h"
 #include "checkpoint/saving.h"
-#include "checkpoint/task_source.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
@@ -111,7 +110,7 @@ TEST_F(ClusterSaver, KeepsTheLastFewWhileTheProgramGoesOn) {
 TEST_F(ClusterSaver, DeletesWhatAFailedSaveLeftOnTasks) {
   test::LocalCluster cluster(2, 1);
   Spread model({"/job:ps/task:0", "/job:ps/task:1"}, {.sharded = true});
-  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {});
+  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {}, Site::here());
   std::filesystem::create_directories(path("model.manifest.json/in the way"));
   {
     Session session(cluster.target());
@@ -156,7 +155,7 @@ TEST_F(ClusterSaver, RestoresWithAnotherNumberOfTasks) {
 TEST_F(ClusterSaver, ReadsFilesThatOnlyTheTasksSee) {
   test::LocalCluster cluster(2, 1);
   Spread model({"/job:ps/task:0", "/job:ps/task:1"}, {.sharded = true});
-  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {});
+  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {}, Site::here());
   Session session(cluster.target());
   session.run(model.initialize);
   model.saver->save(session, path("model"));

@@ -1,10 +1,9 @@
 #include "cluster/remote_session.h"
 
-#include <unistd.h>
-
 #include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "cluster/protocol.h"
 
 namespace cohort::internal {
@@ -67,7 +66,7 @@ RemoteSession::~RemoteSession() {
 }
 
 void RemoteSession::open(std::chrono::milliseconds limit) {
-  if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+  if (limit.count() <= 0) limit = request_limit(options_.timeout.value_or(kOpenLimit));
   const Deadline deadline = Clock::now() + limit;
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
@@ -76,11 +75,6 @@ void RemoteSession::open(std::chrono::milliseconds limit) {
   if (answer.numbers.size() != 2) raise(Code::Internal, "[Session] the server's answer is short");
   session_ = answer.numbers[0];
   version_ = answer.numbers[1];
-}
-
-Link::Pointer RemoteSession::link() const {
-  const std::lock_guard lock(mutex_);
-  return link_;
 }
 
 Link::Pointer RemoteSession::connect(Deadline deadline) {
@@ -121,7 +115,7 @@ void RemoteSession::raise_lost(const Status& status) const {
 
 void RemoteSession::check_open() const {
   const std::lock_guard lock(mutex_);
-  if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
+  if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed; make a new one");
 }
 
 void RemoteSession::receive(const Message& message) {
@@ -207,7 +201,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& req
                                                            std::chrono::milliseconds limit) {
   if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
   check_placeholders(graph(), request);
-  if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+  if (limit.count() <= 0) limit = request_limit(options_.timeout.value_or(kOpenLimit));
   const Deadline deadline = Clock::now() + limit;
   extend(deadline + kGrace);
   PrepareRun message{.session = session_, .limit = remaining(deadline)};
@@ -226,7 +220,7 @@ std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
                                            const RunOptions& options, RunMetadata* metadata) {
   check_open();
   const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
-  const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
+  const auto limit = request_limit(options.timeout ? options.timeout : options_.timeout);
   const auto call = std::make_shared<Call>();
   RunStep message{.session = session_,
                   .run = static_cast<const Run&>(run).id,
@@ -259,9 +253,9 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   const Status status = capture_status([&] {
     const auto done = [&] { return call.done.load(); };
     const auto began = Clock::now();
-    const Deadline patient =
-        waits_on_purpose(limit) ? deadline : std::min<Deadline>(deadline, began + stall_patience());
-    if (link.connection()->deliver_until(done, patient)) return;
+    const Deadline until_note =
+        waits_on_purpose(limit) ? deadline : std::min<Deadline>(deadline, began + stall_limit());
+    if (link.connection()->deliver_until(done, until_note)) return;
     const WaitNote note(WaitKind::Answer, "a run of a session at " + address_, {link.peer().name},
                         began);
     if (link.connection()->deliver_until(done, deadline)) return;
@@ -271,13 +265,6 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   if (!call.done) throw Error(status);
   return std::move(call.result);
 }
-
-bool RemoteSession::is_lost() const {
-  const std::lock_guard lock(mutex_);
-  return !link_ || link_->ended() || !link_end_.ok();
-}
-
-uint64_t RemoteSession::server_incarnation() const { return link()->peer().incarnation; }
 
 void RemoteSession::cancel_runs() {
   std::vector<uint64_t> running;
@@ -292,12 +279,11 @@ void RemoteSession::cancel_runs() {
   }
 }
 
-void RemoteSession::clear_containers(const std::vector<std::string>& containers,
+void RemoteSession::clear_containers(const ClearContainers& request,
                                      std::chrono::milliseconds limit) {
   const Link::Pointer at = link();
   if (!at || at->ended()) return;
-  const Status status =
-      capture_status([&] { at->call(encode(ClearContainers{containers}), Clock::now() + limit); });
+  const Status status = capture_status([&] { at->call(encode(request), Clock::now() + limit); });
   if (status.ok()) return;
   log_debug("[Session] clearing containers of {}: {}", at->peer().name, status.message);
   at->close(status);
@@ -321,7 +307,7 @@ void RemoteSession::close() {
   if (!link || link->ended() || link->closed()) return;
   const Status status = capture_status(
       [&] { link->call(encode(CloseSession{session_}), Clock::now() + kClosingLimit); });
-  if (!status.ok()) log_warning("[Session] closing it: {}", status.to_string());
+  if (!status.ok()) log_warning("[Session] closing the session failed: {}", status.to_string());
 }
 
 std::shared_ptr<SessionImpl> open_remote_session(std::shared_ptr<GraphImpl> graph,

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "cluster/link.h"
+#include "cluster/request_link.h"
 #include "graph/serialize_graph.h"
 #include "rpc/heartbeat.h"
 #include "runtime/session_impl.h"
@@ -25,17 +25,19 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
-  // Has the server's task forget the state of these containers, if the server answers within the
-  // limit. If it does not, the connection ends.
-  void clear_containers(const std::vector<std::string>& containers,
-                        std::chrono::milliseconds limit);
+  // Has the server's task forget the state of these containers, unless a later chief has them. If
+  // the server does not answer within the limit, the connection ends.
+  void clear_containers(const ClearContainers& request, std::chrono::milliseconds limit);
 
   // Whether the connection to the server has ended, and with it what the server kept for the
   // session.
-  bool is_lost() const;
+  bool is_lost() const {
+    const std::lock_guard lock(mutex_);
+    return !link_ || link_->ended() || !link_end_.ok();
+  }
 
   // Tells a server from one that was started later at the same address.
-  uint64_t server_incarnation() const;
+  uint64_t server_incarnation() const { return link()->peer().incarnation; }
 
   std::vector<std::string> list_devices() const override;
   void close() override;
@@ -57,7 +59,10 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   void release(uint64_t run);
   void extend(Deadline deadline);
   Link::Pointer connect(Deadline deadline);
-  Link::Pointer link() const;
+  Link::Pointer link() const {
+    const std::lock_guard lock(mutex_);
+    return link_;
+  }
   void receive(const Message& message);
   void fail_calls(const Status& why);
   StepDone wait_for(Call& call, uint64_t id, Link& link, std::chrono::milliseconds limit);

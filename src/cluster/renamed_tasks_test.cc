@@ -101,7 +101,7 @@ TEST_P(RenamedTasks, MustHaveTheServerOnceUnderAnotherName) {
   EXPECT_ERROR(Code::InvalidArgument, "0 times", open({{"trainer", {other}}}));
   EXPECT_ERROR(Code::InvalidArgument, "2 times", open({{"trainer", {self, other, self}}}));
   EXPECT_ERROR(Code::InvalidArgument,
-               "/job:localhost/replica:0/task:0, with which that was started",
+               "/job:localhost/replica:0/task:0, under which that server was started",
                open({{"localhost", {self, other}}}));
   EXPECT_ERROR(Code::InvalidArgument, "port", open({{"trainer", {self, "nowhere"}}}));
   open({{"localhost", {other, self}}});  // another task of the same job is another name

@@ -38,6 +38,9 @@ TEST(Server, SaysWhatIsWrongWithItsDefinition) {
   EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost:70000"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "the job 'a b'",
                Server(ClusterSpec{{"a b", {"localhost:0"}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "session.timeout must not be negative, got -1 ms; leave",
+               Server(ClusterSpec{{"a", {"localhost:0"}}}, {},
+                      {.session = {.timeout = std::chrono::milliseconds(-1)}}));
   EXPECT_ERROR(Code::InvalidArgument, "protocol",
                Server(ClusterSpec{{"a", {"localhost:0"}}}, {.protocol = "http"}));
   EXPECT_ERROR(Code::Unimplemented, "libopenmpi-dev",

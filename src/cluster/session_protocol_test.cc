@@ -6,8 +6,8 @@
 #include <atomic>
 #include <thread>
 
-#include "cluster/link.h"
 #include "cluster/protocol.h"
+#include "cluster/request_link.h"
 #include "cohort/cohort.h"
 #include "graph/serialize_graph.h"
 #include "support/expect_error.h"

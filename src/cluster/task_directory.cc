@@ -1,6 +1,5 @@
 #include "cluster/task_directory.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,10 +13,6 @@
 #include "topology/address.h"
 
 namespace cohort::internal {
-
-std::string task_name(const std::string& job, int index) {
-  return fmt::format("/job:{}/replica:0/task:{}", job, index);
-}
 
 std::string task_name(const DeviceName& device) {
   return task_name(device.job.value_or(""), device.task.value_or(0));
@@ -66,20 +61,17 @@ std::string TaskDirectory::find_self() const {
   }
   if (found.size() != 1) {
     raise(Code::InvalidArgument,
-          "[Session] the session's cluster has its server, at {}, {} times; it must have it once",
+          "[Session] the session's cluster must list the session's server, at {}, once, but lists "
+          "it {} times",
           peers_->address(), found.size());
   }
   if (found[0] == peers_->self()) {
     raise(Code::InvalidArgument,
-          "[Session] the session's cluster gives its server the name {}, with which that was "
-          "started; take another job's name for it, or leave the cluster out",
+          "[Session] the session's cluster gives its server the name {}, under which that server "
+          "was started; name it after another job, or leave the cluster out",
           found[0]);
   }
   return found[0];
-}
-
-std::string TaskDirectory::address(const std::string& task) const {
-  return renamed_ ? address_of(cluster_, task) : "";
 }
 
 Link::Pointer TaskDirectory::get(const std::string& task, Deadline deadline) const {
@@ -163,9 +155,9 @@ class Gatherer {
     std::unique_lock lock(mutex_);
     WaitNote note;
     const auto began = Clock::now();
-    Clock::duration patience = std::min<Clock::duration>(kFirstNotice, stall_patience());
-    while (!ended_.wait_for(lock, patience, [&] { return open_ == 0; })) {
-      patience = std::min<Clock::duration>(kNoticeEvery, stall_patience());
+    Clock::duration until_notice = std::min<Clock::duration>(kFirstNotice, stall_limit());
+    while (!ended_.wait_for(lock, until_notice, [&] { return open_ == 0; })) {
+      until_notice = std::min<Clock::duration>(kNoticeEvery, stall_limit());
       note = WaitNote(WaitKind::Answer, fmt::format("[{}]", gathering_.what), open_tasks(), began);
       const std::string text =
           fmt::format("[{}] waiting for {}", gathering_.what, fmt::join(missing(), "; "));

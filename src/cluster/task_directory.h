@@ -15,8 +15,6 @@
 
 namespace cohort::internal {
 
-// "/job:ps/replica:0/task:1"
-std::string task_name(const std::string& job, int index);
 // The task's part of a device's name.
 std::string task_name(const DeviceName& device);
 
@@ -53,7 +51,9 @@ class TaskDirectory {
   const std::string& self() const { return self_; }
   bool is_renamed() const { return renamed_; }
   // Where others find the task, when its name means nothing to them; else empty.
-  std::string address(const std::string& task) const;
+  std::string address(const std::string& task) const {
+    return renamed_ ? address_of(cluster_, task) : "";
+  }
 
   // See Peers::get.
   Link::Pointer get(const std::string& task, Deadline deadline) const;

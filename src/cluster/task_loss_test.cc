@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/connection_tries.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
@@ -22,7 +23,7 @@ struct OnPs {
   OnPs() {
     auto on = device("/job:ps/task:0");
     y = x * 2.f;
-    got = FifoQueue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "queue"}).dequeue()[0];
+    got = FifoQueue({.components = {{kFloat32, {}}}, .name = "queue"}).dequeue()[0];
     auto elsewhere = device("/job:worker/task:0");
     sum = got + x;
   }

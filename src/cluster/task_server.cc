@@ -8,11 +8,12 @@
 
 #include "base/file_descriptor.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "base/random_number.h"
+#include "base/time_limit.h"
 #include "base/timers.h"
+#include "base/waiting.h"
 #include "cluster/master.h"
 #include "cluster/server_status.h"
 #include "cohort/server.h"
@@ -23,6 +24,11 @@
 namespace cohort {
 namespace internal {
 namespace {
+
+// How long a server that got SIGTERM goes on for clients: less than the 5 s that `cohort run` gives
+// its tasks.
+constexpr std::chrono::seconds kLingerLimit{4};
+constexpr std::chrono::milliseconds kLookForSessions{20};
 
 // Signals are a fact about the process, so there is one of each.
 Mutex signal_mutex;
@@ -132,13 +138,19 @@ std::unique_ptr<Endpoint> make_outbound_endpoint(const Peer& task, const Credent
       {.self = {.name = task.name, .incarnation = task.incarnation}, .credentials = credentials});
 }
 
+ServerOptions checked(ServerOptions options) {
+  TimeLimit& timeout = options.session.timeout;
+  timeout = given_time_limit("Server", "session.timeout", timeout);
+  return options;
+}
+
 }  // namespace
 
 // The implementation of a Server: an endpoint that others connect to, a master and a worker.
 class TaskServer {
  public:
   TaskServer(ServerDef def, ServerOptions options)
-      : def_(std::move(def)), options_(std::move(options)) {
+      : def_(std::move(def)), options_(checked(std::move(options))) {
     check_protocol(def_.protocol);
     (void)parse_address(def_.address());
     if (!stop_event_) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
@@ -151,7 +163,7 @@ class TaskServer {
     const std::lock_guard lock(mutex_);
     if (state_ == State::Started) return;
     if (state_ == State::Stopped) {
-      raise(Code::FailedPrecondition, "[Server] it was stopped; make a new one");
+      raise(Code::FailedPrecondition, "[Server] the server was stopped; make a new one");
     }
     const std::string name = task_name(def_.job_name, def_.task_index);
     peers_ = std::make_shared<Peers>(
@@ -189,6 +201,7 @@ class TaskServer {
                        {.fd = signal.event(), .events = POLLIN, .revents = 0}};
     while (poll(events, 2, -1) < 0 && errno == EINTR) {
     }
+    if (events[1].revents != 0) linger();
     stop();
   }
 
@@ -210,6 +223,18 @@ class TaskServer {
     answered_.wait(lock, [&] { return open_requests_ == 0; });
     lock.unlock();
     request_stop();
+  }
+
+  // A signal often reaches all tasks at once. Clients that are asked to end save what the servers
+  // have, so the servers stay until the sessions have ended.
+  void linger() {
+    pollfd stopped{.fd = stop_event_.get(), .events = POLLIN, .revents = 0};
+    const auto is_over = [&] { return master_->status().empty() || poll(&stopped, 1, 0) > 0; };
+    if (is_over()) return;
+    log_info("[Server] SIGTERM came while clients have sessions; the server stays for at most {} s",
+             kLingerLimit.count());
+    (void)poll_until(std::chrono::steady_clock::now() + kLingerLimit, is_over,
+                     PollPolicy::every(kLookForSessions));
   }
 
   std::string target() const { return "grpc://" + server_def().address(); }
@@ -344,12 +369,12 @@ class TaskServer {
         worker_->close_session(from, decode<CloseWorkerSession>(message).session);
         return {};
       case MessageKind::ClearContainers:
-        worker_->clear(decode<ClearContainers>(message).containers);
+        worker_->clear(decode<ClearContainers>(message));
         return {};
       case MessageKind::Shutdown:
         return {};  // receive_request stops the server after the answer
       default:
-        raise(Code::Unimplemented, "[Server] it does not know such a request");
+        raise(Code::Unimplemented, "[Server] the server does not know this kind of request");
     }
   }
 
@@ -368,11 +393,11 @@ class TaskServer {
     using std::chrono::steady_clock;
     const auto now = steady_clock::now();
     std::vector<LongWait> waits;
-    worker_->add_waits(now - stall_patience(), waits);
-    master_->add_waits(now - stall_patience(), waits);
+    worker_->add_waits(now - stall_limit(), waits);
+    master_->add_waits(now - stall_limit(), waits);
     wait_notes_ = notes_of(std::move(waits));
     const steady_clock::duration pause =
-        std::min<steady_clock::duration>(std::chrono::seconds(1), stall_patience() / 4);
+        std::min<steady_clock::duration>(std::chrono::seconds(1), stall_limit() / 4);
     watch_.at(now + pause, [this] { note_waits(); });
   }
 

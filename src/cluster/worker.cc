@@ -2,23 +2,13 @@
 
 #include <algorithm>
 
+#include "base/activity.h"
 #include "base/raise.h"
 #include "cluster/task_directory.h"
 #include "cohort/device.h"
 #include "graph/scopes.h"
 
 namespace cohort::internal {
-
-Worker::SessionPointer Worker::find(uint64_t session) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = sessions_.find(session);
-  return found == sessions_.end() ? nullptr : found->second;
-}
-
-Worker::SessionPointer Worker::find(const Link::Pointer& master, uint64_t session) const {
-  SessionPointer found = find(session);
-  return found && found->is_of(master) ? found : nullptr;
-}
 
 Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const RegisterPlan& plan) {
   const std::lock_guard lock(mutex_);
@@ -53,12 +43,24 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
   return {};
 }
 
-void Worker::close_session(const Link::Pointer& master, uint64_t session) {
-  close_sessions([&](WorkerSession& one) { return one.id() == session && one.is_of(master); },
-                 {.code = Code::Cancelled, .message = "[Session] the session was closed"});
+void Worker::note_chief(const ClearContainers& request) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& container : request.containers) {
+    int64_t& latest = chiefs_[container];
+    if (request.chief < latest) {
+      raise(Code::FailedPrecondition,
+            "[Server] a chief that started {:.3f} s later has taken over {}; this one must not "
+            "clear the variables there. Either two chiefs run, and one must stop, or the clock of "
+            "this chief's machine is behind; set the clock and start the chief again",
+            static_cast<double>(latest - request.chief) * 1e-9, peers_->self());
+    }
+    latest = request.chief;
+  }
 }
 
-void Worker::clear(const std::vector<std::string>& containers) {
+void Worker::clear(const ClearContainers& request) {
+  if (request.chief != 0) note_chief(request);
+  const std::vector<std::string>& containers = request.containers;
   const std::string job = DeviceName::parse(peers_->self()).job.value_or("");
   if (containers.empty()) state_->clear(kDefaultContainer);
   for (const std::string& container : containers) {
@@ -88,22 +90,6 @@ void Worker::run(const Link::Pointer& master, RunPlan run) {
       peers_->self()));
 }
 
-void Worker::arrive(StepTensors tensors) {
-  if (const SessionPointer session = find(tensors.session)) session->arrive(std::move(tensors));
-}
-
-void Worker::refuse(const StepTensors& tensors, const Status& why) {
-  if (const SessionPointer session = find(tensors.session)) session->refuse(tensors, why);
-}
-
-void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {
-  if (const SessionPointer session = find(master, abort.session)) session->abort(abort);
-}
-
-void Worker::release(const Link::Pointer& master, const ReleasePlan& release) {
-  if (const SessionPointer session = find(master, release.session)) session->release(release.item);
-}
-
 void Worker::close_sessions(const std::function<bool(WorkerSession&)>& which, const Status& why) {
   std::vector<SessionPointer> taken;
   {
@@ -120,10 +106,6 @@ void Worker::close_sessions(const std::function<bool(WorkerSession&)>& which, co
 void Worker::lost(const Link::Pointer& link, const Status& why) {
   close_sessions([&](WorkerSession& session) { return session.is_of(link); }, why);
   for (const SessionPointer& one : all_sessions()) one->lost(link->peer().name, why);
-}
-
-void Worker::stop(const Status& why) {
-  close_sessions([](WorkerSession&) { return true; }, why);
 }
 
 std::vector<Worker::SessionPointer> Worker::all_sessions() const {
@@ -164,16 +146,6 @@ Status unknown_plan(uint64_t plan) {
 
 }  // namespace
 
-size_t WorkerSession::num_plans() const {
-  const std::lock_guard lock(mutex_);
-  return plans_.size();
-}
-
-size_t WorkerSession::num_running() const {
-  const std::lock_guard lock(mutex_);
-  return steps_.size();
-}
-
 void WorkerSession::add_waits(std::chrono::steady_clock::time_point before,
                               std::vector<LongWait>& waits) const {
   std::vector<std::shared_ptr<WorkerStep>> running;
@@ -191,12 +163,6 @@ void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
   if (!plans_.emplace(id, std::move(plan)).second) {
     raise(Code::AlreadyExists, "[Cluster] there is a plan {} already", id);
   }
-}
-
-void WorkerSession::release(uint64_t plan) {
-  decltype(plans_)::node_type ended;  // destroyed outside the lock
-  const std::lock_guard lock(mutex_);
-  ended = plans_.extract(plan);
 }
 
 std::shared_ptr<WorkerStep> WorkerSession::step(uint64_t plan, uint64_t step) {
@@ -218,6 +184,7 @@ void WorkerSession::run(RunPlan run) {
     finish({.session = id_, .step = run.step, .status = unknown_plan(run.plan)});
     return;
   }
+  note_step();
   const uint64_t number = run.step;
   const Status status = capture_status([&] {
     found->start(std::move(run),
@@ -247,24 +214,6 @@ void WorkerSession::note_early(uint64_t step) {
           early_.size());
   }
   early_.insert(step);
-}
-
-std::shared_ptr<WorkerStep> WorkerSession::step_of(const StepTensors& tensors) {
-  note_early(tensors.step);
-  const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
-  return found && found->plan().id == tensors.plan ? found : nullptr;
-}
-
-void WorkerSession::arrive(StepTensors tensors) {
-  if (const auto found = step_of(tensors)) found->arrive(std::move(tensors));
-}
-
-void WorkerSession::refuse(const StepTensors& tensors, const Status& why) {
-  if (const auto found = step_of(tensors)) found->cancel(why);
-}
-
-void WorkerSession::abort(const AbortPlan& abort) {
-  if (const auto found = step(abort.plan, abort.step)) found->cancel(abort.status);
 }
 
 void WorkerSession::lost(const std::string& task, const Status& why) {

@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "base/activity.h"
 #include "cluster/master_step.h"
 #include "cluster/worker.h"
 #include "cohort/cohort.h"
@@ -83,6 +84,15 @@ TEST_F(WorkerSessionTest, ALostTaskEndsTheStepsThatWaitForItsTensors) {
   EXPECT_EQ(status.code, Code::Unavailable);
   EXPECT_FALSE(status.derived);
   EXPECT_NE(status.message.find(kPs), std::string::npos) << status.message;
+}
+
+TEST_F(WorkerSessionTest, CountsTheStepsThatItRunsInTheActivityOfTheProcess) {
+  const uint64_t before = local_activity().steps;
+  session_->arrive(tensors_of(5));
+  EXPECT_EQ(local_activity().steps, before) << "the master has not started the step";
+  session_->run({.session = 1, .plan = 7, .step = 5});
+  EXPECT_TRUE(await_answer().status.ok());
+  EXPECT_EQ(local_activity().steps, before + 1);
 }
 
 TEST_F(WorkerSessionTest, TensorsMayComeBeforeTheirStep) {

@@ -143,7 +143,7 @@ constexpr auto kOldAge = std::chrono::microseconds(300);
 // Enough for a message where a part turns from sending to taking.
 constexpr int64_t kSomeBytes = int64_t{64} << 10;
 
-int64_t bytes_of(const Tensor& tensor) {
+int64_t counted_bytes(const Tensor& tensor) {
   return tensor.dtype() == kString ? 64 * tensor.size() : tensor.size() * size_of(tensor.dtype());
 }
 
@@ -181,11 +181,13 @@ int WorkerStep::checked_place(uint64_t edge, const Tensor& tensor) const {
   const int place = edge < plan_->arrival_places.size()
                         ? plan_->arrival_places[static_cast<size_t>(edge)]
                         : WorkerPlan::kNone;
-  if (place == WorkerPlan::kNone) raise(Code::InvalidArgument, "[Cluster] no edge {}", edge);
+  if (place == WorkerPlan::kNone) {
+    raise(Code::InvalidArgument, "[Cluster] the plan receives nothing on edge {}", edge);
+  }
   const WorkerPlan::Arrival& expected = plan_->arrivals[static_cast<size_t>(place)];
   if (!tensor.defined() || tensor.dtype() != expected.dtype ||
       !tensor.shape().is_compatible_with(expected.shape)) {
-    raise(Code::InvalidArgument, "[Cluster] edge {} carries {} {}, but something else arrived",
+    raise(Code::InvalidArgument, "[Cluster] edge {} carries {} {}, but another tensor arrived",
           edge, to_string(expected.dtype), expected.shape.to_string());
   }
   return place;
@@ -212,7 +214,7 @@ void WorkerStep::send_away(size_t part, int64_t edge, const Tensor& value) {
   Outbox& outbox = outboxes_[part][peer];
   outbox.tensors.edges.push_back(static_cast<uint64_t>(edge));
   outbox.tensors.tensors.push_back(value);
-  outbox.bytes += bytes_of(value);
+  outbox.bytes += counted_bytes(value);
   if (outbox.bytes >= kManyBytes || is_old(outbox)) flush(peer, outbox);
 }
 

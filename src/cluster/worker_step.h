@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cluster/link.h"
+#include "cluster/request_link.h"
 #include "ops/run_context.h"
 #include "runtime/compiled_run.h"
 #include "runtime/graph_run.h"

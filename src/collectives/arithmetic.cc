@@ -1,6 +1,5 @@
 #include "collectives/arithmetic.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>

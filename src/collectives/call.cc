@@ -3,9 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <ctime>
 
 #include "base/collective_purpose.h"
 #include "base/hash.h"
+#include "base/raise.h"
+#include "base/text.h"
 
 namespace cohort::internal {
 namespace {
@@ -43,11 +46,6 @@ uint64_t mix_text(std::string_view text) {
   return hash;
 }
 
-// The same wherever the program was built.
-std::string_view without_directories(std::string_view file) {
-  return file.substr(file.find_last_of('/') + 1);
-}
-
 // Without the purpose.
 std::string operation(const Call& call) {
   std::string text(kNames[static_cast<size_t>(call.kind)].as_called);
@@ -82,13 +80,26 @@ std::string to_string(const Call& call) {
   return text;
 }
 
+void check_dtype(CallKind kind, ReduceOp op, DType dtype) {
+  if (!is_numeric(dtype)) {
+    raise(Code::InvalidArgument, "[{}] takes numbers, not {}", name_of(kind), to_string(dtype));
+  }
+  const bool counts = op == ReduceOp::Sum || op == ReduceOp::Mean;
+  if (kind != CallKind::Broadcast && kind != CallKind::AllGather && dtype == kBool && counts) {
+    raise(Code::InvalidArgument,
+          "[{}] {} of bools is not defined; use Max for any, Min for all, and a cast to numbers to "
+          "count",
+          name_of(kind), to_string(op));
+  }
+}
+
 void set_purpose(Call& call) {
   const CollectivePurpose* const purpose = CollectivePurpose::current();
   if (purpose == nullptr || call.kind == CallKind::Meet) return;
   call.purpose = purpose->text();
   call.line = purpose->site().line;
   if (call.line == 0) return;
-  call.file = without_directories(purpose->site().file);
+  call.file = last_part(purpose->site().file);  // the same wherever the program was built
   if (compares_sites()) call.site = mix(mix_text(call.file), static_cast<uint64_t>(call.line));
 }
 
@@ -119,6 +130,82 @@ uint64_t fingerprint(const Call& call) {
 
 bool agree(const Call& a, const Call& b) {
   return same_site(a.site, b.site) && fingerprint(a) == fingerprint(b);
+}
+
+// Some milliseconds do not matter here, but what looking at the clock costs does.
+CallLog::Seconds CallLog::now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
+  const std::lock_guard lock(mutex_);
+  recent_[mine.number % kRemembered] = mine;
+  begun_ = mine.number + 1;
+  is_running_ = true;
+  since_ = now();
+  std::optional<Difference> difference;
+  while (!announced_.empty() && announced_.begin()->first.first <= mine.number) {
+    const auto& [key, theirs] = *announced_.begin();
+    if (key.first == mine.number && !difference && !agree(theirs, mine)) {
+      difference = Difference{mine, key.second, theirs};
+    }
+    announced_.erase(announced_.begin());
+  }
+  return difference;
+}
+
+std::optional<CallLog::Difference> CallLog::announced(int other, const Call& theirs) {
+  const std::lock_guard lock(mutex_);
+  const auto refused = refusals_.find(other);
+  if (refused != refusals_.end() && refused->second.number <= theirs.number) {
+    refusals_.erase(refused);
+    has_refusals_ = !refusals_.empty();
+  }
+  if (theirs.number >= begun_) {
+    announced_.try_emplace({theirs.number, other}, theirs);
+    return std::nullopt;
+  }
+  const Call& mine = recent_[theirs.number % kRemembered];
+  const bool forgotten = mine.number != theirs.number;
+  if (forgotten || agree(theirs, mine)) return std::nullopt;
+  return Difference{mine, other, theirs};
+}
+
+void CallLog::refused(Refusal refusal) {
+  const std::lock_guard lock(mutex_);
+  const int other = refusal.other;
+  refusals_.insert_or_assign(other, std::move(refusal));
+  has_refusals_ = true;
+}
+
+std::optional<CallLog::Refusal> CallLog::refusal(uint64_t number,
+                                                 std::chrono::nanoseconds age) const {
+  if (!has_refusals_.load(std::memory_order_acquire)) return std::nullopt;
+  const auto before = std::chrono::steady_clock::now() - age;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [other, refusal] : refusals_) {
+    if (refusal.number <= number && refusal.when <= before) return refusal;
+  }
+  return std::nullopt;
+}
+
+std::optional<CallLog::Refusal> CallLog::refusal_of(int other) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = refusals_.find(other);
+  return found != refusals_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+std::string CallLog::activity() const {
+  const std::lock_guard lock(mutex_);
+  const Seconds age = now() - since_;
+  if (begun_ == 0) return fmt::format("it has not met the others for {:.1f} s", age);
+  const Call& last = recent_[(begun_ - 1) % kRemembered];
+  const std::string text = fmt::format("call {}, {}", last.number, to_string(last));
+  return is_running_
+             ? fmt::format("it is in {}, for {:.1f} s", text, age)
+             : fmt::format("it finished {} {:.1f} s ago, and has made no call since", text, age);
 }
 
 }  // namespace cohort::internal

@@ -1,7 +1,6 @@
 #include "collectives/collective_group.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/clock.h"
@@ -99,11 +98,9 @@ std::shared_ptr<CollectiveGroup> CollectiveGroup::open(std::shared_ptr<Links> li
 }
 
 void CollectiveGroup::meet() {
-  const std::string& engine = settings_.engine.name;
   Call call{.kind = CallKind::Meet,
             .shape = {size()},
-            .detail = fmt::format("{} members{}", size(),
-                                  engine.empty() ? "" : " with the engine '" + engine + "'"),
+            .detail = fmt::format("{} members", size()),
             .number = next_number(),
             .deadline = deadline_after(settings_.meeting_time)};
   const std::vector<std::vector<int>> hosts = by_host(*this);
@@ -119,14 +116,6 @@ void CollectiveGroup::meet() {
   met_engine_ = engine_.get();
   log_info("[Collective] {} of {} has met the others; they use {}", describe(rank_), size(),
            engine_->kind());
-}
-
-const std::string& CollectiveGroup::name_of(int rank) const {
-  return links_->group().peers[static_cast<size_t>(member(rank))].name;
-}
-
-const std::string& CollectiveGroup::host_of(int rank) const {
-  return links_->group().hosts[static_cast<size_t>(member(rank))];
 }
 
 std::string CollectiveGroup::describe(int rank) const {
@@ -168,10 +157,10 @@ void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
 void CollectiveGroup::await_turn(const Call& call) {
   if (order_.wait_for_turn(call.number, call.deadline)) return;
   fail({.code = Code::DeadlineExceeded,
-        .message = fmt::format("[{}] call {}, {}: {} has not come to it in time, because {}; the "
-                               "group is closed",
-                               internal::name_of(call.kind), call.number, to_string(call),
-                               describe(rank_), log_.activity()),
+        .message = fmt::format(
+            "[{}] call {}, {}: {} did not join the call in time, because {}; the group is closed",
+            internal::name_of(call.kind), call.number, to_string(call), describe(rank_),
+            log_.activity()),
         .origin = name_of(rank_)});
   order_.wait_for_turn(call.number);
 }
@@ -179,6 +168,8 @@ void CollectiveGroup::await_turn(const Call& call) {
 void CollectiveGroup::run_checked(Call& call, const std::function<void()>& body) {
   check(log_.begin(call));
   throw_if_over(call.number);
+  // This call takes the place of a call that was refused. The others, which have heard of the
+  // refusal, give up unless they see this call in time.
   if (call.number == refused_) {
     for (int rank = 0; rank < size(); ++rank) {
       if (rank != rank_) announce(call, rank);
@@ -188,18 +179,16 @@ void CollectiveGroup::run_checked(Call& call, const std::function<void()>& body)
 }
 
 void CollectiveGroup::start(std::function<void(uint64_t)> work) {
+  // A number and the place in the queue go together. Otherwise the thread could wait for the turn
+  // of a call that is queued after the one it runs.
   const std::lock_guard lock(starting_);
   thread_.push([number = next_number(), work = std::move(work)] { work(number); });
 }
 
 void CollectiveGroup::refuse(const std::string& why) {
+  // A refused call takes no number, so that a corrected call can have it.
   refused_ = order_.peek();
   tell_refusal({.other = rank_, .number = refused_, .why = why});
-}
-
-uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
-  const std::lock_guard lock(mutex_);
-  return subgroups_[ranks]++;
 }
 
 bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
@@ -225,6 +214,7 @@ void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<
   sent.payloads = std::move(payloads);
   const Status status = capture_status([&] { links_->send(member(to), std::move(sent)); });
   if (status.ok()) return;
+  // The member may have said why it ends the group. That says more than the lost connection.
   drain_messages(member(to), call.number);
   lost(member(to), status);
   throw_if_over(call.number);
@@ -253,6 +243,8 @@ void CollectiveGroup::announce(const Call& call, int rank) {
 
 void CollectiveGroup::differ(const Call& call, int rank) {
   announce(call, rank);
+  // This member knows only the fingerprint of the other call. The other member announces its call,
+  // too, and a member that has both ends the group with an error that names both.
   (void)poll_until(steady_clock::now() + std::chrono::seconds(2),
                    [&] { return is_over(call.number); });
   throw_if_over(call.number);
@@ -275,10 +267,9 @@ Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
                                : "";
   return {
       .code = Code::FailedPrecondition,
-      .message = fmt::format(
-          "[Collective] call {} differs: {}{} was asked for one that cannot be: {}; every member "
-          "must make the same calls in the same order",
-          refusal.number, mine, describe(refusal.other), refusal.why),
+      .message = fmt::format("[Collective] call {} differs: {}{} made a call that was rejected: "
+                             "{}; every member must make the same calls in the same order",
+                             refusal.number, mine, describe(refusal.other), refusal.why),
       .origin = name_of(rank_)};
 }
 
@@ -318,6 +309,7 @@ Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) 
 
 void CollectiveGroup::received(int from, Message message) {
   const int rank = rank_of(from);
+  // The task is a member of the connections, and not of this group.
   if (rank == size()) return;
   const Status status = capture_status([&] { dispatch(rank, std::move(message)); });
   if (!status.ok()) fail(status);

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 
 #include "base/activity.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "collectives/call_log.h"
+#include "collectives/call.h"
 #include "collectives/group_connections.h"
 #include "tensor/memory.h"
 
@@ -19,14 +21,14 @@ class Engine;
 // An engine for members that do not share memory, other than messages. All members choose the same
 // engine.
 struct EngineChoice {
-  std::string name = {};  // what members compare
+  std::string name = {};  // what members compare before the group is formed, see Member::engine
   // All members call it in the first rendezvous of the group, which is `rendezvous`.
   std::function<std::unique_ptr<Engine>(CollectiveGroup& group, const Call& rendezvous)> make = {};
 };
 
 struct GroupSettings {
   // After a wait of this length the log and the process's Activity say which members are missing.
-  std::chrono::nanoseconds report_after = stall_patience();
+  std::chrono::nanoseconds report_after = stall_limit();
   // How long a member whose call was rejected may take to issue a corrected one.
   std::chrono::nanoseconds refusal_time = std::chrono::seconds(2);
   // How long the members may take to come to the first rendezvous.
@@ -53,6 +55,46 @@ class ResultMemory {
   int64_t kept_bytes_ = 0;
 };
 
+// Does work on a thread of its own, in order. The thread starts with the first work. The destructor
+// waits until all work is done.
+class WorkQueue {
+ public:
+  ~WorkQueue() {
+    Thread thread;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(thread, thread_);
+    }
+    thread.request_stop();
+  }
+
+  void push(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+    if (!thread_.joinable()) {
+      thread_ = Thread("collectives", [this](const std::stop_token& stop) { run(stop); });
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return !work_.empty(); })) {
+      const std::function<void()> next = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      next();
+      lock.lock();
+    }
+  }
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::function<void()>> work_;  // guarded by mutex_
+  Thread thread_;                           // guarded by mutex_
+};
+
 // One member of a group of tasks: the order of its calls, the messages that members exchange, and
 // what it knows of the other members. The Engine carries the calls out. Thread-safe.
 class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
@@ -69,8 +111,13 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
-  const std::string& name_of(int rank) const;
-  const std::string& host_of(int rank) const;  // see Group::hosts
+  const std::string& name_of(int rank) const {
+    return links_->group().peers[static_cast<size_t>(member(rank))].name;
+  }
+  // See Group::hosts.
+  const std::string& host_of(int rank) const {
+    return links_->group().hosts[static_cast<size_t>(member(rank))];
+  }
   // "rank 1 (/job:worker/replica:0/task:1)"
   std::string describe(int rank) const;
   const std::shared_ptr<Links>& links() const { return links_; }
@@ -93,7 +140,10 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
   // call goes on to wait.
   void refuse(const std::string& why);
   // How many subgroups of these members were made of this group before.
-  uint64_t count_subgroup(const std::vector<int>& ranks);
+  uint64_t count_subgroup(const std::vector<int>& ranks) {
+    const std::lock_guard lock(mutex_);
+    return subgroups_[ranks]++;
+  }
 
   // The messages of a call's algorithm.
   void send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads);
@@ -189,7 +239,11 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
     int rank;
     std::string activity;
   };
-  std::map<int, Standing> answers() const;  // to the last question, by rank
+  // To the last question, by rank.
+  std::map<int, Standing> answers() const {
+    const std::lock_guard lock(mutex_);
+    return answers_;
+  }
   void ask_all();
   void answer_question(int from, MessageReader& reader);
   void pass_answer_on(MessageReader& reader);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <future>
+#include <map>
 #include <set>
 
 #include "base/activity.h"
@@ -278,6 +281,135 @@ TEST(GroupRendezvous, NamesWhoDoesNotCome) {
     internal::make_communicator(members[1], {.meeting_time = milliseconds(50)});
   };
   EXPECT_ERROR(Code::Unavailable, "rank 0 (task 0) did not come", meet());
+}
+
+// Asks before each message whether it goes out. The question may wait.
+class AskingConnection : public internal::Connection {
+ public:
+  AskingConnection(std::shared_ptr<internal::Connection> inner, std::function<bool()> goes_out)
+      : inner_(std::move(inner)), goes_out_(std::move(goes_out)) {}
+
+  void start(Events events) override { inner_->start(std::move(events)); }
+  void send(internal::Message message) override {
+    if (goes_out_()) inner_->send(std::move(message));
+  }
+  void post(internal::Message message) override { send(std::move(message)); }
+  bool deliver_until(const std::function<bool()>& done, internal::Deadline deadline) override {
+    return inner_->deliver_until(done, deadline);
+  }
+  void wake() override { inner_->wake(); }
+  void close(const Status& why) override { inner_->close(why); }
+  const internal::Peer& peer() const override { return inner_->peer(); }
+  std::string_view kind() const override { return inner_->kind(); }
+  internal::Traffic traffic() const override { return inner_->traffic(); }
+
+ private:
+  const std::shared_ptr<internal::Connection> inner_;
+  const std::function<bool()> goes_out_;
+};
+
+// The connections of a member, whichever side opened them.
+class AskingConnections : public internal::MemberConnections {
+ public:
+  using GoesOut = std::function<bool(int to)>;
+  AskingConnections(std::shared_ptr<internal::MemberConnections> inner, GoesOut goes_out)
+      : inner_(std::move(inner)), goes_out_(std::move(goes_out)) {}
+
+  void listen(Accept accept) override {
+    inner_->listen([this, accept = std::move(accept)](int rank, auto connection) {
+      accept(rank, asking(rank, std::move(connection)));
+    });
+  }
+  std::shared_ptr<internal::Connection> connect(int rank, internal::Deadline deadline,
+                                                const std::function<bool()>& is_wanted) override {
+    return asking(rank, inner_->connect(rank, deadline, is_wanted));
+  }
+  void close(int rank) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& connection : open_[rank]) {
+      connection->close({.code = Code::Unavailable, .message = "killed"});
+    }
+  }
+
+ private:
+  std::shared_ptr<internal::Connection> asking(int rank,
+                                               std::shared_ptr<internal::Connection> connection) {
+    const std::lock_guard lock(mutex_);
+    open_[rank].push_back(std::make_shared<AskingConnection>(
+        std::move(connection), [this, rank] { return goes_out_(rank); }));
+    return open_[rank].back();
+  }
+
+  const std::shared_ptr<internal::MemberConnections> inner_;
+  const GoesOut goes_out_;
+  std::mutex mutex_;
+  std::map<int, std::vector<std::shared_ptr<internal::Connection>>> open_;  // guarded by mutex_
+};
+
+// Four members, of which member 2 dies and tells nobody. Member 0 notices it, and the thread that
+// then sends this to member 1 is held until the end of the test.
+class LossThatIsToldLate : public testing::Test {
+ protected:
+  LossThatIsToldLate() {
+    std::vector<internal::Group> members = internal::in_process_groups(
+        {{.name = "task 0"}, {.name = "task 1"}, {.name = "task 2"}, {.name = "task 3"}});
+    for (size_t rank = 0; rank < members.size(); ++rank) {
+      connections_.push_back(std::make_shared<AskingConnections>(
+          members[rank].connections, [this, rank](int to) { return goes_out(rank, to); }));
+      members[rank].connections = connections_.back();
+    }
+    group_ = make_group(std::move(members), {});
+    // Each member has a connection with each.
+    on_each(group_,
+            [](Communicator& member) { member.all_to_all(std::vector<Tensor>(4, ones_of(1))); });
+  }
+  void TearDown() override {
+    released_.set_value();
+    group_.clear();
+  }
+
+  void lose_member_2() {
+    is_dead_ = true;
+    holds_ = true;
+    connections_[2]->close(0);
+    reached_.get_future().wait();
+  }
+  Status error_of_member_1() {
+    return error_of([this] { group_[1].barrier(); });
+  }
+
+  std::atomic<bool> cuts_3_from_1_ = false;
+  std::vector<Communicator> group_;
+
+ private:
+  bool goes_out(size_t from, int to) {
+    if (from == 0 && to == 1 && holds_.exchange(false)) {
+      reached_.set_value();
+      released_.get_future().wait();
+    }
+    if (from == 2) return !is_dead_;
+    return from != 3 || to != 1 || !cuts_3_from_1_;
+  }
+
+  std::atomic<bool> is_dead_ = false, holds_ = false;
+  std::promise<void> reached_, released_;
+  std::vector<std::shared_ptr<AskingConnections>> connections_;  // by rank
+};
+
+TEST_F(LossThatIsToldLate, IsToldByTheMemberWhenItLeaves) {
+  lose_member_2();
+  group_[0] = {};
+  const Status status = error_of_member_1();
+  EXPECT_EQ(status.origin, "task 2") << status.to_string();
+}
+
+// Member 1 learns from member 0 alone that member 3 has left.
+TEST_F(LossThatIsToldLate, IsToldBeforeTheLeavingOfAnother) {
+  cuts_3_from_1_ = true;
+  lose_member_2();
+  group_[3] = {};
+  const Status status = error_of_member_1();
+  EXPECT_EQ(status.origin, "task 2") << status.to_string();
 }
 
 TEST(TwoLevelGroup, ClosesOnAllLevels) {

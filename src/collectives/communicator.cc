@@ -3,12 +3,12 @@
 
 #include "base/clock.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "cohort/collective.h"
 #include "collectives/call.h"
 #include "collectives/communicator_access.h"
 #include "collectives/engine.h"
 #include "collectives/tensor_collectives.h"
-#include "tensor/memory.h"
 
 namespace cohort {
 
@@ -24,8 +24,10 @@ CollectiveGroup& CollectiveAccess::group(const Communicator& communicator) {
   return *communicator.group_;
 }
 
-Deadline deadline_of(const CollectiveOptions& options) {
-  return options.timeout ? deadline_after(*options.timeout) : Deadline::max();
+Deadline deadline_of(const CommunicationOptions& options) {
+  check(options);
+  const auto limit = endless_if_zero(options.timeout);
+  return limit ? deadline_after(*limit) : Deadline::max();
 }
 
 Communicator make_communicator(std::shared_ptr<Links> links, const GroupSettings& settings) {
@@ -51,15 +53,17 @@ void check_rank(const CollectiveGroup& group, int rank, std::string_view what) {
 
 // The call that `make` makes for the group. If `make` throws, the call is invalid.
 template <typename Make>
-Call make_call(CollectiveGroup& group, const Make& make, const CollectiveOptions& options) {
-  Call call = or_refuse(group, [&] { return make(group); });
-  call.deadline = deadline_of(options);
-  return call;
+Call make_call(CollectiveGroup& group, const Make& make, const CommunicationOptions& options) {
+  return or_refuse(group, [&] {
+    Call call = make(group);
+    call.deadline = deadline_of(options);
+    return call;
+  });
 }
 
 // Runs the call with the next number now, as run(group, call, args...).
 template <typename Make, typename Run, typename... Args>
-auto run_now(const Communicator& members, const Make& make, const CollectiveOptions& options,
+auto run_now(const Communicator& members, const Make& make, const CommunicationOptions& options,
              const Run& run, Args&... args) {
   CollectiveGroup& group = CollectiveAccess::group(members);
   Call call = make_call(group, make, options);
@@ -69,7 +73,7 @@ auto run_now(const Communicator& members, const Make& make, const CollectiveOpti
 
 // The same on the group's thread, which keeps `value`.
 template <typename Make, typename Run, typename Value>
-auto run_later(const Communicator& members, const Make& make, const CollectiveOptions& options,
+auto run_later(const Communicator& members, const Make& make, const CommunicationOptions& options,
                const Run& run, Value value) {
   CollectiveGroup& group = CollectiveAccess::group(members);
   Call call = make_call(group, make, options);
@@ -85,8 +89,29 @@ auto run_later(const Communicator& members, const Make& make, const CollectiveOp
   return result;
 }
 
+Call pack_call(const CollectiveGroup& group, ReduceOp op, const PackMemory& pack) {
+  if (pack.maker != &group) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[AllReduce] the pack was made by another group; make one with this group's make_pack");
+  }
+  check_dtype(CallKind::AllReduce, op, pack.dtype);
+  if (op == ReduceOp::Mean && !is_floating(pack.dtype)) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[AllReduce] the mean of {} does not fit into the pack; take the Sum, or a floating pack",
+        to_string(pack.dtype));
+  }
+  return {.kind = CallKind::AllReduce,
+          .op = op,
+          .dtype = pack.dtype,
+          .shape = {pack.count()},
+          .pack = pack.number};
+}
+
 void run_pack(CollectiveGroup& group, Call& call, const std::shared_ptr<PackMemory>& pack) {
-  all_reduce_pack(group, call, *pack);
+  const auto body = [&] { group.engine().all_reduce(call, *pack); };
+  group.run(call, std::ref(body));
 }
 
 void run_barrier(CollectiveGroup& group, Call& call) {
@@ -118,32 +143,32 @@ std::string Communicator::kind() const {
 }
 
 Tensor Communicator::all_reduce(const Tensor& value, ReduceOp op,
-                                const CollectiveOptions& options) {
+                                const CommunicationOptions& options) {
   const auto make = [&](auto&) { return dense_call(CallKind::AllReduce, op, value); };
   return run_now(*this, make, options, all_reduce_dense, value);
 }
 
 std::future<Tensor> Communicator::start_all_reduce(const Tensor& value, ReduceOp op,
-                                                   const CollectiveOptions& options) {
+                                                   const CommunicationOptions& options) {
   const auto make = [&](auto&) { return dense_call(CallKind::AllReduce, op, value); };
   return run_later(*this, make, options, all_reduce_dense, value);
 }
 
-void Communicator::all_reduce(Pack& pack, ReduceOp op, const CollectiveOptions& options) {
+void Communicator::all_reduce(Pack& pack, ReduceOp op, const CommunicationOptions& options) {
   const auto& memory = CollectiveAccess::memory(pack);
   const auto make = [&](const CollectiveGroup& group) { return pack_call(group, op, *memory); };
   run_now(*this, make, options, run_pack, memory);
 }
 
 std::future<void> Communicator::start_all_reduce(Pack& pack, ReduceOp op,
-                                                 const CollectiveOptions& options) {
+                                                 const CommunicationOptions& options) {
   const auto& memory = CollectiveAccess::memory(pack);
   const auto make = [&](const CollectiveGroup& group) { return pack_call(group, op, *memory); };
   return run_later(*this, make, options, run_pack, memory);
 }
 
 Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
-                             const CollectiveOptions& options) {
+                             const CommunicationOptions& options) {
   std::shared_ptr<internal::PackMemory> memory;
   const auto make = [&](const CollectiveGroup& group) -> Call {
     if (!is_numeric(dtype)) {
@@ -165,40 +190,40 @@ Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
   return CollectiveAccess::make(memory);
 }
 
-Tensor Communicator::broadcast(const Tensor& value, int root, const CollectiveOptions& options) {
+Tensor Communicator::broadcast(const Tensor& value, int root, const CommunicationOptions& options) {
   return run_now(*this, rooted(CallKind::Broadcast, ReduceOp::Sum, value, root), options,
                  broadcast_dense, value);
 }
 
 std::future<Tensor> Communicator::start_broadcast(const Tensor& value, int root,
-                                                  const CollectiveOptions& options) {
+                                                  const CommunicationOptions& options) {
   return run_later(*this, rooted(CallKind::Broadcast, ReduceOp::Sum, value, root), options,
                    broadcast_dense, value);
 }
 
 Tensor Communicator::reduce(const Tensor& value, ReduceOp op, int root,
-                            const CollectiveOptions& options) {
+                            const CommunicationOptions& options) {
   return run_now(*this, rooted(CallKind::Reduce, op, value, root), options, reduce_dense, value);
 }
 
-Tensor Communicator::all_gather(const Tensor& value, const CollectiveOptions& options) {
+Tensor Communicator::all_gather(const Tensor& value, const CommunicationOptions& options) {
   const auto make = [&](auto&) { return gather_call(value); };
   return run_now(*this, make, options, gather_dense, value);
 }
 
 std::future<Tensor> Communicator::start_all_gather(const Tensor& value,
-                                                   const CollectiveOptions& options) {
+                                                   const CommunicationOptions& options) {
   const auto make = [&](auto&) { return gather_call(value); };
   return run_later(*this, make, options, gather_dense, value);
 }
 
 Tensor Communicator::reduce_scatter(const Tensor& value, ReduceOp op,
-                                    const CollectiveOptions& options) {
+                                    const CommunicationOptions& options) {
   const auto make = [&](const CollectiveGroup& group) { return scatter_call(group, op, value); };
   return run_now(*this, make, options, reduce_scatter_dense, value);
 }
 
-void Communicator::barrier(const CollectiveOptions& options) {
+void Communicator::barrier(const CommunicationOptions& options) {
   run_now(
       *this, [](auto&) { return Call{.kind = CallKind::Barrier}; }, options, run_barrier);
 }
@@ -209,43 +234,49 @@ void Communicator::send(const Tensor& value, int to, uint32_t tag) {
   group.send_tagged(to, tag, value);
 }
 
-Tensor Communicator::receive(int from, uint32_t tag, const CollectiveOptions& options) {
+Tensor Communicator::receive(int from, uint32_t tag, const CommunicationOptions& options) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
   check_rank(group, from, "the sender");
   return group.receive_tagged(from, tag, deadline_of(options));
 }
 
 std::vector<Tensor> Communicator::all_reduce(const std::vector<Tensor>& values, ReduceOp op,
-                                             const CollectiveOptions& options) {
-  return all_reduce_list(CollectiveAccess::group(*this), values, op, deadline_of(options));
+                                             const CommunicationOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  const Deadline deadline = or_refuse(group, [&] { return deadline_of(options); });
+  return all_reduce_list(group, values, op, deadline);
 }
 
 IndexedSlices Communicator::all_reduce(const IndexedSlices& rows, ReduceOp op,
-                                       const CollectiveOptions& options) {
-  return all_reduce_rows(CollectiveAccess::group(*this), rows, op, deadline_of(options));
+                                       const CommunicationOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  const Deadline deadline = or_refuse(group, [&] { return deadline_of(options); });
+  return all_reduce_rows(group, rows, op, deadline);
 }
 
 std::vector<Tensor> Communicator::all_to_all(const std::vector<Tensor>& parts,
-                                             const CollectiveOptions& options) {
+                                             const CommunicationOptions& options) {
   const auto make = [&](const CollectiveGroup& group) -> Call {
     if (parts.size() != static_cast<size_t>(group.size())) {
       internal::raise(Code::InvalidArgument,
-                      "[AllToAll] {} parts for {} members; give one for each", parts.size(),
-                      group.size());
+                      "[AllToAll] expected one part for each member, got {} parts for {} members",
+                      parts.size(), group.size());
     }
     const auto empty = std::ranges::find_if_not(parts, &Tensor::defined);
     if (empty != parts.end()) {
-      internal::raise(Code::InvalidArgument,
-                      "[AllToAll] the part for rank {} holds nothing; zeros({{0}}) is empty",
-                      empty - parts.begin());
+      internal::raise(
+          Code::InvalidArgument,
+          "[AllToAll] the part for rank {} holds nothing; use zeros({{0}}) for an empty part",
+          empty - parts.begin());
     }
     return {.kind = CallKind::AllToAll};
   };
   return run_now(*this, make, options, all_to_all_dense, parts);
 }
 
-void Communicator::calibrate(const CollectiveOptions& options) {
-  calibrate_group(CollectiveAccess::group(*this), deadline_of(options));
+void Communicator::calibrate(const CommunicationOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  calibrate_group(group, or_refuse(group, [&] { return deadline_of(options); }));
 }
 
 void Communicator::close() {

@@ -29,7 +29,7 @@ struct CollectiveAccess {
 };
 
 // When a call with these options times out.
-Deadline deadline_of(const CollectiveOptions& options);
+Deadline deadline_of(const CommunicationOptions& options);
 
 // The same members as another group, for calls that one member may begin long before the others:
 // no member is reported as missing. A call that all members make at the same time.

@@ -22,19 +22,19 @@ TEST(Communicator, KnowsItsMembers) {
   EXPECT_EQ(group[0].kind(), "shared-memory");
   EXPECT_ERROR(Code::InvalidArgument, "0 to 2", group[0].member(3));
   EXPECT_EQ(make_local_group(1)[0].kind(), "alone");
-  EXPECT_ERROR(Code::InvalidArgument, "0 members", make_local_group(0));
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1 member, got 0", make_local_group(0));
   EXPECT_ERROR(Code::FailedPrecondition, "empty communicator", Communicator().rank());
 }
 
 TEST(Communicator, RefusesWhatCanNotBeReducedBeforeItWaits) {
   std::vector<Communicator> group = make_group(2);
   Communicator& one = group[0];
-  EXPECT_ERROR(Code::InvalidArgument, "Max is whether any", one.all_reduce(Tensor({true})));
+  EXPECT_ERROR(Code::InvalidArgument, "use Max for any", one.all_reduce(Tensor({true})));
   EXPECT_ERROR(Code::InvalidArgument, "not string", one.all_reduce(Tensor({"a"})));
   EXPECT_ERROR(Code::InvalidArgument, "scalars", one.all_gather(Tensor(1.f)));
   EXPECT_ERROR(Code::InvalidArgument, "2 equal parts", one.reduce_scatter(vector_of(1)));
   EXPECT_ERROR(Code::InvalidArgument, "0 to 1", one.broadcast(vector_of(1), 2));
-  EXPECT_ERROR(Code::InvalidArgument, "one for each", one.all_to_all({vector_of(1)}));
+  EXPECT_ERROR(Code::InvalidArgument, "got 1 parts for 2 members", one.all_to_all({vector_of(1)}));
   EXPECT_ERROR(Code::InvalidArgument, "the part for rank 1 holds nothing",
                one.all_to_all({vector_of(1), Tensor()}));
   EXPECT_ERROR(Code::InvalidArgument, "not string", one.make_pack(kString, {{2}}));
@@ -104,13 +104,29 @@ TEST(Communicator, GathersRowsWithoutElements) {
   EXPECT_EQ(make_local_group(1)[0].all_gather(zeros({2, 0})).shape(), (Shape{2, 0}));
 }
 
-TEST(Communicator, TakesTimesThatClocksDoNotReach) {
-  constexpr CollectiveOptions kForEver{.timeout = std::chrono::nanoseconds::max()};
-  std::vector<Communicator> group = make_group(2);
-  on_each(group, [&](Communicator& member) {
-    EXPECT_EQ(member.all_reduce(vector_of(1), ReduceOp::Sum, kForEver).at<float>({0}), 2);
-    EXPECT_EQ(member.split(member.rank(), 0, kForEver).size(), 1);
-  });
+TEST(Communicator, TakesTimesThatClocksDoNotReachAndZeroForNoLimit) {
+  using std::chrono::nanoseconds;
+  for (const nanoseconds no_limit : {nanoseconds::max(), nanoseconds(0)}) {
+    const CommunicationOptions for_ever{.timeout = no_limit};
+    std::vector<Communicator> group = make_group(2);
+    on_each(group, [&](Communicator& member) {
+      EXPECT_EQ(member.all_reduce(vector_of(1), ReduceOp::Sum, for_ever).at<float>({0}), 2);
+      EXPECT_EQ(member.split(member.rank(), 0, for_ever).size(), 1);
+    });
+  }
+}
+
+TEST(Communicator, RefusesNegativeTimes) {
+  constexpr auto kText = "timeout must be 0 (no limit) or positive";
+  const CommunicationOptions bad{.timeout = std::chrono::nanoseconds(-1)};
+  std::vector<Communicator> group = make_local_group(1);
+  EXPECT_ERROR(Code::InvalidArgument, kText, group[0].barrier(bad));
+  EXPECT_ERROR(Code::InvalidArgument, kText,
+               group[0].all_reduce(std::vector{vector_of(1)}, ReduceOp::Sum, bad));
+  EXPECT_ERROR(Code::InvalidArgument, kText, group[0].receive(0, 0, bad));
+  EXPECT_ERROR(Code::InvalidArgument, kText, group[0].split(0, 0, bad));
+  EXPECT_ERROR(Code::InvalidArgument, kText, group[0].subgroup({0}, bad));
+  group[0].barrier();
 }
 
 TEST(Communicator, ATimeCountsFromTheCallThoughItIsNotItsTurn) {
@@ -211,7 +227,7 @@ TEST(Communicator, MakesGroupsOfSomeRanks) {
       EXPECT_EQ(part.all_gather(Tensor({own})).to_vector<float>(), (std::vector<float>{3, 0, 2}));
     }
   });
-  EXPECT_ERROR(Code::InvalidArgument, "1 among them", group[1].subgroup({0, 2}));
+  EXPECT_ERROR(Code::InvalidArgument, "including 1", group[1].subgroup({0, 2}));
   EXPECT_ERROR(Code::InvalidArgument, "got 1, 1", group[1].subgroup({1, 1}));
   EXPECT_ERROR(Code::InvalidArgument, "got 1, 9", group[1].subgroup({1, 9}));
 }
@@ -254,7 +270,7 @@ TEST(Pack, HasElementsToWriteAndTensorsToRead) {
   pack.data<float>(0)[3] = 5;
   EXPECT_EQ(pack.view(0).to_vector<float>(), (std::vector<float>{0, 0, 0, 5}));
   EXPECT_ERROR(Code::InvalidArgument, "float32, not int32", pack.data<int32_t>(0));
-  EXPECT_ERROR(Code::InvalidArgument, "no tensor 2", pack.data<float>(2));
+  EXPECT_ERROR(Code::InvalidArgument, "tensor 2 does not exist", pack.data<float>(2));
   EXPECT_ERROR(Code::InvalidArgument, "(3,)", pack.write(1, Tensor({1.f})));
   EXPECT_ERROR(Code::FailedPrecondition, "holds nothing", Pack().size());
   Pack integers = group[0].make_pack(kInt32, {{2}});

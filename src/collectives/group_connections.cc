@@ -1,6 +1,5 @@
 #include "collectives/group_connections.h"
 
-#include "base/log.h"
 #include "base/raise.h"
 #include "collectives/collective_group.h"
 
@@ -13,8 +12,6 @@ constexpr std::chrono::seconds kConnectTime{30};
 }  // namespace
 
 Links::Links(Group group) : group_(std::move(group)), links_(group_.peers.size()) {}
-
-Links::~Links() = default;
 
 std::shared_ptr<Links> Links::open(Group group) {
   std::shared_ptr<Links> links(new Links(std::move(group)));
@@ -67,12 +64,6 @@ void Links::attach(uint64_t group, std::weak_ptr<CollectiveGroup> receiver) {
   for (const auto& [member, why] : lost) held->lost(member, why);
 }
 
-void Links::detach(uint64_t group) {
-  const std::lock_guard lock(mutex_);
-  receivers_.erase(group);
-  closed_.insert(group);
-}
-
 void Links::received(int from, Message message) {
   const uint64_t group = MessageReader(message, "a collective").number();
   std::shared_ptr<CollectiveGroup> receiver;
@@ -101,13 +92,6 @@ void Links::lost(int member, const Status& why) {
   }
   for (const auto& receiver : all) receiver->lost(member, why);
 }
-
-std::shared_ptr<Connection> Links::existing(int member) const {
-  const std::lock_guard lock(mutex_);
-  return links_[static_cast<size_t>(member)].best();
-}
-
-bool Links::is_connected(int member) const { return existing(member) != nullptr; }
 
 std::shared_ptr<Connection> Links::connection(int member) {
   if (auto found = existing(member)) return found;
@@ -144,26 +128,10 @@ std::shared_ptr<Connection> Links::connect_to_wanted(int member, Deadline deadli
        .cause = std::make_shared<const Status>(status)});
 }
 
-bool Links::has_lost(int member) const {
-  const std::lock_guard lock(mutex_);
-  return lost_.contains(member);
-}
-
-void Links::throw_if_lost(int member) const {
-  const std::lock_guard lock(mutex_);
-  if (const auto lost = lost_.find(member); lost != lost_.end()) throw Error(lost->second);
-}
-
 std::string Links::describe(int member) const {
   const Peer& peer = group_.peers[static_cast<size_t>(member)];
   return fmt::format("rank {} ({}{}{})", member, peer.name, peer.address.empty() ? "" : " at ",
                      peer.address);
-}
-
-void Links::send(int to, Message message) { connection(to)->send(std::move(message)); }
-
-bool Links::deliver_until(int from, const std::function<bool()>& done, Deadline deadline) {
-  return connection(from)->deliver_until(done, deadline);
 }
 
 }  // namespace cohort::internal

@@ -26,7 +26,6 @@ class CollectiveGroup;
 class Links : public std::enable_shared_from_this<Links> {
  public:
   static std::shared_ptr<Links> open(Group group);
-  ~Links();
 
   int self() const { return group_.rank; }
   const Group& group() const { return group_; }
@@ -35,20 +34,29 @@ class Links : public std::enable_shared_from_this<Links> {
   // before.
   void attach(uint64_t group, std::weak_ptr<CollectiveGroup> receiver);
   // Messages for that group are dropped from here on.
-  void detach(uint64_t group);
+  void detach(uint64_t group) {
+    const std::lock_guard lock(mutex_);
+    receivers_.erase(group);
+    closed_.insert(group);
+  }
 
   // Opens a connection or, if the member's number is lower, waits until the member has opened one.
   // Throws Unavailable with its name at the deadline, and why the member was lost if that happens
   // before.
   void expect(int member, Deadline deadline);
-  bool is_connected(int member) const;
-  bool has_lost(int member) const;
+  bool is_connected(int member) const { return existing(member) != nullptr; }
+  bool has_lost(int member) const {
+    const std::lock_guard lock(mutex_);
+    return lost_.contains(member);
+  }
   // Opens a connection if none is open.
-  void send(int to, Message message);
+  void send(int to, Message message) { connection(to)->send(std::move(message)); }
   // All groups learn that the member is gone, as when its connection ends.
   void lost(int member, const Status& why);
   // As Connection's.
-  bool deliver_until(int from, const std::function<bool()>& done, Deadline deadline);
+  bool deliver_until(int from, const std::function<bool()>& done, Deadline deadline) {
+    return connection(from)->deliver_until(done, deadline);
+  }
 
  private:
   // Two members may open a connection at the same time; then that of the lower member is used.
@@ -64,11 +72,17 @@ class Links : public std::enable_shared_from_this<Links> {
 
   explicit Links(Group group);
   void adopt(int member, bool opened_here, const std::shared_ptr<Connection>& connection);
-  std::shared_ptr<Connection> existing(int member) const;
+  std::shared_ptr<Connection> existing(int member) const {
+    const std::lock_guard lock(mutex_);
+    return links_[static_cast<size_t>(member)].best();
+  }
   std::shared_ptr<Connection> connection(int member);
   // Gives up when the member is lost.
   std::shared_ptr<Connection> connect_to_wanted(int member, Deadline deadline);
-  void throw_if_lost(int member) const;
+  void throw_if_lost(int member) const {
+    const std::lock_guard lock(mutex_);
+    if (const auto lost = lost_.find(member); lost != lost_.end()) throw Error(lost->second);
+  }
   std::string describe(int member) const;  // its rank, name and address
   void received(int from, Message message);
 

@@ -14,7 +14,16 @@ namespace {
 // end. The active members take part in between, with new numbers.
 class Fold {
  public:
-  explicit Fold(Exchange& exchange);
+  explicit Fold(Exchange& exchange) : exchange_(exchange) {
+    active_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())));
+    extra_ = exchange.size() - active_;
+    const int rank = exchange.rank();
+    if (!is_pair()) {
+      number_ = rank - extra_;
+    } else {
+      number_ = rank % 2 == 0 ? rank / 2 : -1;
+    }
+  }
 
   int active() const { return active_; }  // a power of two
   // This member's number among the active ones; -1 when it is not.
@@ -23,9 +32,27 @@ class Fold {
 
   // The operand with the partner's values in it; on a member that is not active, the operand
   // itself.
-  Numbers give(const Numbers& operand);
+  Numbers give(const Numbers& operand) {
+    if (!is_pair()) return operand;
+    const int rank = exchange_.rank();
+    if (number_ < 0) {
+      exchange_.send(rank - 1, kGive, operand.values);
+      return operand;
+    }
+    Numbers both = operand;
+    const Buffer given = exchange_.receive(rank + 1, kGive, operand.values.bytes.size());
+    both.values = combine(operand, operand.values, given);
+    return both;
+  }
+
   // Passes the result to the partner that is not active.
-  void take(std::byte* out, size_t bytes);
+  void take(std::byte* out, size_t bytes) {
+    if (!is_pair()) return;
+    const int rank = exchange_.rank();
+    if (number_ >= 0) return exchange_.send(rank + 1, kTake, copy_of({out, bytes}));
+    const Buffer result = exchange_.receive(rank - 1, kTake, bytes);
+    if (bytes > 0) std::memcpy(out, result.bytes.data(), bytes);
+  }
 
  private:
   bool is_pair() const { return exchange_.rank() < 2 * extra_; }
@@ -38,38 +65,6 @@ class Fold {
   int extra_ = 0;
   int number_ = 0;
 };
-
-Fold::Fold(Exchange& exchange) : exchange_(exchange) {
-  active_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())));
-  extra_ = exchange.size() - active_;
-  const int rank = exchange.rank();
-  if (!is_pair()) {
-    number_ = rank - extra_;
-  } else {
-    number_ = rank % 2 == 0 ? rank / 2 : -1;
-  }
-}
-
-Numbers Fold::give(const Numbers& operand) {
-  if (!is_pair()) return operand;
-  const int rank = exchange_.rank();
-  if (number_ < 0) {
-    exchange_.send(rank - 1, kGive, operand.values);
-    return operand;
-  }
-  Numbers both = operand;
-  const Buffer given = exchange_.receive(rank + 1, kGive, operand.values.bytes.size());
-  both.values = combine(operand, operand.values, given);
-  return both;
-}
-
-void Fold::take(std::byte* out, size_t bytes) {
-  if (!is_pair()) return;
-  const int rank = exchange_.rank();
-  if (number_ >= 0) return exchange_.send(rank + 1, kTake, copy_of({out, bytes}));
-  const Buffer result = exchange_.receive(rank - 1, kTake, bytes);
-  if (bytes > 0) std::memcpy(out, result.bytes.data(), bytes);
-}
 
 // Active member m is to reduce chunk m of as many chunks as there are active members. In each step
 // of the first half two members share a range of chunks: each sends the half that the other one

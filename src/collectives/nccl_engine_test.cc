@@ -3,7 +3,9 @@
 #include <cstdlib>
 
 #include "collectives/nccl_library.h"
+#include "collectives/worker_communicator.h"
 #include "support/expect_error.h"
+#include "support/free_ports.h"
 #include "support/members.h"
 
 // NCCL's calls, made on host memory by a stand-in for its C interface.
@@ -110,17 +112,20 @@ TEST(NcclEngine, WhoIsLostIsNamedAndNothingIsLeft) {
 }
 
 TEST(NcclEngine, AllMembersMustWantIt) {
-  auto members = internal::in_process_groups({{.name = "task 0"}, {.name = "task 1"}});
+  const TaskList addresses = test::free_addresses(2);
+  const internal::EngineChoice nccl = internal::nccl_engine(stand_in());
   const auto statuses = run_members(2, [&](int rank) {
-    internal::GroupSettings settings;
-    if (rank == 1) settings.engine = internal::nccl_engine(stand_in());
-    internal::Group& member = members[static_cast<size_t>(rank)];
-    member.hosts = {"", ""};
-    internal::make_communicator(member, settings);
+    internal::WorkerCommunicator::Options options;
+    if (rank == 1) options.engine = nccl;
+    internal::WorkerCommunicator(
+        {.workers = {{"task 0", addresses[0]}, {"task 1", addresses[1]}}, .self = rank}, options);
   });
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
-    EXPECT_NE(status.to_string().find("'nccl'"), std::string::npos) << status.to_string();
+    for (const char* const part : {"task 0 (", "task 1 (", "the engine '' for collectives",
+                                   "the other 'nccl'; choose one for all"}) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << status.to_string();
+    }
   }
 }
 

@@ -63,6 +63,14 @@ std::unique_ptr<const NcclLibrary> try_load(const std::string& path) {
   return library;
 }
 
+template <typename T, size_t count>
+std::optional<int> number_in(const std::pair<T, int> (&numbers)[count], T what) {
+  for (const auto& [known, number] : numbers) {
+    if (known == what) return number;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void NcclLibrary::check(int result, std::string_view call) const {
@@ -81,42 +89,16 @@ const NcclLibrary* nccl_library() {
 }
 
 std::optional<int> nccl_dtype(DType dtype) {
-  switch (dtype) {
-    case kInt8:
-      return 0;
-    case kUInt8:
-      return 1;
-    case kInt32:
-      return 2;
-    case kInt64:
-      return 4;
-    case kFloat16:
-      return 6;
-    case kFloat32:
-      return 7;
-    case kFloat64:
-      return 8;
-    case kBFloat16:
-      return 9;
-    default:
-      return std::nullopt;
-  }
+  constexpr std::pair<DType, int> kNumbers[] = {{kInt8, 0},    {kUInt8, 1},   {kInt32, 2},
+                                                {kInt64, 4},   {kFloat16, 6}, {kFloat32, 7},
+                                                {kFloat64, 8}, {kBFloat16, 9}};
+  return number_in(kNumbers, dtype);
 }
 
 std::optional<int> nccl_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum:
-      return 0;
-    case ReduceOp::Product:
-      return 1;
-    case ReduceOp::Max:
-      return 2;
-    case ReduceOp::Min:
-      return 3;
-    case ReduceOp::Mean:
-      break;
-  }
-  return std::nullopt;
+  constexpr std::pair<ReduceOp, int> kNumbers[] = {
+      {ReduceOp::Sum, 0}, {ReduceOp::Product, 1}, {ReduceOp::Max, 2}, {ReduceOp::Min, 3}};
+  return number_in(kNumbers, op);
 }
 
 }  // namespace cohort::internal

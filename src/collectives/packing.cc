@@ -47,7 +47,8 @@ PackMemory::PackMemory(DType element_type, std::vector<Shape> tensors)
 
 const std::shared_ptr<PackMemory>& CollectiveAccess::memory(const Pack& pack) {
   if (pack.memory_ == nullptr) {
-    raise(Code::FailedPrecondition, "[Pack] it holds nothing; Communicator::make_pack makes one");
+    raise(Code::FailedPrecondition,
+          "[Pack] the pack holds nothing; make one with Communicator::make_pack");
   }
   return pack.memory_;
 }
@@ -62,7 +63,8 @@ namespace {
 const PackMemory& checked(const Pack& pack, size_t index) {
   const PackMemory& memory = *CollectiveAccess::memory(pack);
   if (index >= memory.shapes.size()) {
-    internal::raise(Code::InvalidArgument, "[Pack] there is no tensor {} among {}", index,
+    internal::raise(Code::InvalidArgument,
+                    "[Pack] tensor {} does not exist; the pack has {} tensors", index,
                     memory.shapes.size());
   }
   return memory;
@@ -78,7 +80,7 @@ bool Pack::is_shared() const { return !CollectiveAccess::memory(*this)->all.empt
 void* Pack::elements(DType wanted, size_t index) const {
   const PackMemory& memory = checked(*this, index);
   if (wanted != memory.dtype) {
-    internal::raise(Code::InvalidArgument, "[Pack] its elements are {}, not {}",
+    internal::raise(Code::InvalidArgument, "[Pack] the elements are {}, not {}",
                     to_string(memory.dtype), to_string(wanted));
   }
   return memory.data(index);

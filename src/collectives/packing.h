@@ -29,10 +29,6 @@ class PackMemory {
   size_t bytes() const { return static_cast<size_t>(count() * size_of(dtype)); }
   int64_t count() const { return offsets_.back(); }
   std::byte* data(size_t index) const { return own + offset(index); }
-  // The same tensor of another member, where memory is shared.
-  std::byte* data_of(int rank, size_t index) const {
-    return all[static_cast<size_t>(rank)] + offset(index);
-  }
 
   const DType dtype;
   const std::vector<Shape> shapes;

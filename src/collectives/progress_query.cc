@@ -58,11 +58,6 @@ void CollectiveGroup::ask_all() {
   tell_all(message(Kind::Question, rank_, number));
 }
 
-std::map<int, CollectiveGroup::Standing> CollectiveGroup::answers() const {
-  const std::lock_guard lock(mutex_);
-  return answers_;
-}
-
 void CollectiveGroup::answer_question(int from, MessageReader& reader) {
   int asker = 0;
   uint64_t question = 0;
@@ -140,8 +135,8 @@ void CollectiveGroup::report(Wait& wait, const Awaited& awaited) const {
                 waited, one.activity);
   }
   if (missing.empty()) {
-    log_warning("{}: {} waits, for {:.1f} s, although all have come", text, describe(rank_),
-                waited);
+    log_warning("{}: {} has waited for {:.1f} s, although all members have come", text,
+                describe(rank_), waited);
   }
   wait.note = WaitNote(WaitKind::Tensor, text, names, wait.began);
 }
@@ -151,7 +146,7 @@ void CollectiveGroup::give_up(const Wait& wait, const Awaited& awaited) {
   for (const Missing& one : find_missing(awaited)) {
     names.push_back(fmt::format("{} did not come ({})", describe(one.rank), one.activity));
   }
-  if (names.empty()) names.emplace_back("all have come, but it is not done");
+  if (names.empty()) names.emplace_back("all members have come, but the call is not done");
   const Status late{
       .code = Code::DeadlineExceeded,
       .message = fmt::format("{}: {} within {:.1f} s; the group is closed", text_of(awaited),

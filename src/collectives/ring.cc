@@ -15,6 +15,7 @@ namespace cohort::internal {
 namespace {
 
 constexpr size_t kRingSegment = size_t{1} << 20;
+// A chunk has fewer segments, so that the keys of two steps differ.
 constexpr uint64_t kSegmentsPerStep = uint64_t{1} << 32;
 
 class Ring {

@@ -1,7 +1,6 @@
 #include "collectives/shared_engine.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/machine.h"
@@ -21,6 +20,7 @@ void SharedBoard::meet(const Call& call) {
   MemberSlot::Coming& here = own().coming;
   here.fingerprints[call.number % 2].store(mine, std::memory_order_relaxed);
   here.sites[call.number % 2].store(call.site, std::memory_order_relaxed);
+  // Publishes the fingerprint and the site as well.
   here.calls.store(call.number + 1, std::memory_order_release);
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == group_.rank()) continue;
@@ -47,6 +47,8 @@ void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint6
 
 std::byte* SharedBoard::free_slot(uint64_t round) {
   const uint64_t number = first_ + round;
+  // The slot was used kSlots rounds ago. The counters grow over all calls, so the first rounds of a
+  // call wait for the last rounds of the call before.
   if (number >= kSlots) await_others(*call_, &MemberSlot::Going::taken, number - kSlots + 1);
   return slot(rank(), round);
 }
@@ -96,6 +98,8 @@ class Chunks {
   }
 
  private:
+  // This is at most kSlots - 1: a member of Slices that begins a round has not yet taken the
+  // results of the round before. With more chunks ahead all members would wait for each other.
   static constexpr uint64_t kAhead = 2;
 
   const Buffer& values_;
@@ -183,6 +187,7 @@ class Slices {
 
   void collect(uint64_t round) {
     for (int step = is_mean_ ? 0 : 1; step < board_.size(); ++step) {
+      // Members begin with different slots, so that they do not all read the same memory at once.
       const int rank = (board_.rank() + step) % board_.size();
       if (step > 0) board_.await_reduced(rank, round);
       const Slice theirs = slice(rank, round);
@@ -260,6 +265,7 @@ void SharedEngine::reduce_scatter(const Call& call, const Buffer& values, std::b
   const auto element = static_cast<size_t>(size_of(call.dtype));
   const auto result = static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)));
   const size_t part = values.bytes.size() / size;
+  // A share is whole cache lines, which hold whole elements of every dtype.
   const size_t share = SharedBoard::kChunkBytes / size / 64 * 64;  // of a chunk
   const uint64_t rounds = (part + share - 1) / share;
   board_.begin(call, rounds);
@@ -337,6 +343,8 @@ void SharedEngine::allocate(const Call& call, PackMemory& pack) {
 void SharedEngine::all_reduce(const Call& call, PackMemory& pack) {
   if (pack.all.empty()) return Engine::all_reduce(call, pack);
   board_.meet(call);
+  // After meet() all packs are written. After finish() no other member reads or writes this pack,
+  // so that its owner may write the next gradients.
   const Slice mine = slice_of(pack.count(), group_.rank(), group_.size());
   reduce_elements_into(pack.all, {.op = call.op, .dtype = pack.dtype, .sources = pack.sources},
                        mine.begin, mine.end);

@@ -6,10 +6,10 @@
 
 #include "base/raise.h"
 #include "base/thread.h"
+#include "base/time_limit.h"
 #include "collectives/communicator_access.h"
 #include "collectives/engine.h"
 #include "collectives/tensor_collectives.h"
-#include "tensor/memory.h"
 
 namespace cohort {
 
@@ -21,22 +21,23 @@ using internal::CollectiveGroup;
 namespace {
 
 Communicator open(const CollectiveGroup& parent, uint64_t id, const std::vector<int>& ranks,
-                  const CollectiveOptions& options) {
+                  const CommunicationOptions& options) {
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(parent.members()[static_cast<size_t>(rank)]);
   internal::GroupSettings settings = parent.settings();
-  if (options.timeout) settings.meeting_time = *options.timeout;
+  settings.meeting_time =
+      internal::endless_if_zero(options.timeout).value_or(settings.meeting_time);
   return CollectiveAccess::make(
       CollectiveGroup::open(parent.links(), id, std::move(members), settings));
 }
 
 }  // namespace
 
-Communicator Communicator::split(int colour, int key, const CollectiveOptions& options) {
+Communicator Communicator::split(int colour, int key, const CommunicationOptions& options) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
-  Call call{.kind = CallKind::Split,
-            .number = group.next_number(),
-            .deadline = internal::deadline_of(options)};
+  const internal::Deadline deadline =
+      internal::or_refuse(group, [&] { return internal::deadline_of(options); });
+  Call call{.kind = CallKind::Split, .number = group.next_number(), .deadline = deadline};
   std::vector<std::array<int32_t, 2>> all(static_cast<size_t>(group.size()));
   const std::array<int32_t, 2> own{colour, key};
   group.run(call, [&] {
@@ -58,14 +59,15 @@ Communicator Communicator::split(int colour, int key, const CollectiveOptions& o
 }
 
 Communicator Communicator::subgroup(const std::vector<int>& ranks,
-                                    const CollectiveOptions& options) {
+                                    const CommunicationOptions& options) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
+  check(options);
   const std::set<int> different(ranks.begin(), ranks.end());
   const bool in_range =
       !ranks.empty() && *different.begin() >= 0 && *different.rbegin() < group.size();
   if (!in_range || different.size() != ranks.size() || !different.contains(group.rank())) {
     internal::raise(Code::InvalidArgument,
-                    "[Subgroup] needs different ranks from 0 to {}, {} among them; got {}",
+                    "[Subgroup] needs different ranks from 0 to {}, including {}; got {}",
                     group.size() - 1, group.rank(), fmt::join(ranks, ", "));
   }
   uint64_t id = internal::mix(group.id() + 1, group.count_subgroup(ranks));
@@ -84,7 +86,8 @@ Communicator internal::make_background_group(const Communicator& members) {
 
 std::vector<Communicator> make_local_group(int size) {
   if (size < 1) {
-    internal::raise(Code::InvalidArgument, "[Communicator] a group of {} members", size);
+    internal::raise(Code::InvalidArgument,
+                    "[Communicator] a group must have at least 1 member, got {}", size);
   }
   std::vector<internal::Peer> members;
   for (int rank = 0; rank < size; ++rank) {
@@ -96,7 +99,7 @@ std::vector<Communicator> make_local_group(int size) {
   {
     std::vector<internal::Thread> threads;
     for (size_t rank = 0; rank < all.size(); ++rank) {
-      threads.emplace_back("meet", [&, rank](const std::stop_token&) {
+      threads.emplace_back("rendezvous", [&, rank](const std::stop_token&) {
         statuses[rank] =
             capture_status([&] { group[rank] = internal::make_communicator(all[rank]); });
       });

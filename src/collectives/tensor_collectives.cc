@@ -1,6 +1,5 @@
 #include "collectives/tensor_collectives.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -8,7 +7,6 @@
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
 #include "collectives/engine.h"
-#include "collectives/packing.h"
 #include "kernels/reduce_elements.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
@@ -16,21 +14,6 @@
 
 namespace cohort::internal {
 namespace {
-
-void check_dtype(CallKind kind, ReduceOp op, DType dtype) {
-  if (!is_numeric(dtype)) {
-    raise(Code::InvalidArgument, "[{}] takes numbers, not {}", name_of(kind), to_string(dtype));
-  }
-  const bool counts = op == ReduceOp::Sum || op == ReduceOp::Mean;
-  if (kind != CallKind::Broadcast && kind != CallKind::AllGather && dtype == kBool && counts) {
-    raise(Code::InvalidArgument,
-          "[{}] there is no {} of bools; Max is whether any is true, Min whether all are, and "
-          "counting needs a cast to numbers",
-          name_of(kind), to_string(op));
-  }
-}
-
-int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
 
 Buffer buffer_of(const Tensor& value) {
   return {{element_bytes(value), static_cast<size_t>(bytes_of(value))},
@@ -143,24 +126,6 @@ Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value
   return call;
 }
 
-Call pack_call(const CollectiveGroup& group, ReduceOp op, const PackMemory& pack) {
-  if (pack.maker != &group) {
-    raise(Code::InvalidArgument,
-          "[AllReduce] the pack was made by another group; make one with this group's make_pack");
-  }
-  check_dtype(CallKind::AllReduce, op, pack.dtype);
-  if (op == ReduceOp::Mean && !is_floating(pack.dtype)) {
-    raise(Code::InvalidArgument,
-          "[AllReduce] the mean of {} does not fit into the pack; take the Sum, or a floating pack",
-          to_string(pack.dtype));
-  }
-  return {.kind = CallKind::AllReduce,
-          .op = op,
-          .dtype = pack.dtype,
-          .shape = {pack.count()},
-          .pack = pack.number};
-}
-
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   WritableTensor result;
   run(group, call, [&](Engine& engine) {
@@ -168,10 +133,6 @@ Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value)
     engine.all_reduce(call, buffer_of(value), result.data);
   });
   return result.tensor;
-}
-
-void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack) {
-  run(group, call, [&](Engine& engine) { engine.all_reduce(call, pack); });
 }
 
 Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
@@ -320,7 +281,8 @@ Tensor divided(const Tensor& sums, int divisor) {
 void check_rows(const IndexedSlices& rows, ReduceOp op) {
   if (op != ReduceOp::Sum && op != ReduceOp::Mean) {
     raise(Code::InvalidArgument,
-          "[AllReduce] rows of a tensor have Sum and Mean, not {}; make them dense", to_string(op));
+          "[AllReduce] rows of a tensor can be reduced by Sum and Mean, not {}; make them dense",
+          to_string(op));
   }
   dense_call(CallKind::AllReduce, op, rows.values);  // checks the dtype
   const Shape values = rows.values.shape();

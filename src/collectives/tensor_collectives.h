@@ -1,7 +1,6 @@
 #pragma once
 
 #include "collectives/collective_group.h"
-#include "collectives/packing.h"
 
 // The Communicator's calls for tensors: they check the tensors, run the call and make the results.
 
@@ -12,7 +11,6 @@ namespace cohort::internal {
 Call dense_call(CallKind kind, ReduceOp op, const Tensor& value);
 Call gather_call(const Tensor& value);  // the first dimension may differ
 Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value);
-Call pack_call(const CollectiveGroup& group, ReduceOp op, const PackMemory& pack);
 
 // The call with the group's next number.
 inline Call next_call(CollectiveGroup& group, Call call, Deadline deadline) {
@@ -22,7 +20,6 @@ inline Call next_call(CollectiveGroup& group, Call call, Deadline deadline) {
 }
 
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value);
-void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack);
 Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value);
 Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value);
 Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value);

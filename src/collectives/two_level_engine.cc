@@ -1,29 +1,24 @@
 #include <algorithm>
 
 #include "collectives/arithmetic.h"
+#include "collectives/collective_group.h"
 #include "collectives/engine.h"
-#include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {
 
 using Ranks = std::vector<int>;
 
-const Ranks& host_of(int rank, const std::vector<Ranks>& hosts) {
-  return *std::find_if(hosts.begin(), hosts.end(), [&](const Ranks& host) {
-    return std::find(host.begin(), host.end(), rank) != host.end();
-  });
-}
-
 class TwoLevelEngine : public Engine {
  public:
   TwoLevelEngine(CollectiveGroup& group, const std::vector<Ranks>& hosts)
       : Engine(group, Distance::Network) {
-    const Ranks& own = host_of(group.rank(), hosts);
-    inside_ = open("in one host", own);
     Ranks firsts;
-    for (const Ranks& host : hosts) firsts.push_back(host.front());
-    if (own.front() == group.rank()) between_ = open("between hosts", firsts);
+    for (const Ranks& host : hosts) {
+      firsts.push_back(host.front());
+      if (std::ranges::count(host, group.rank()) > 0) inside_ = open("in one host", host);
+    }
+    if (inside_->rank() == 0) between_ = open("between hosts", firsts);
   }
 
   std::string_view kind() const override { return "two-level"; }
@@ -36,6 +31,8 @@ class TwoLevelEngine : public Engine {
     std::byte* const totals = is_mean ? sums.data : out;
     Call part = call;
     part.root = 0;
+    // Hosts may have different numbers of members, so a mean of the hosts' means would be wrong:
+    // the sum is divided once, in the end.
     if (is_mean) part.op = ReduceOp::Sum;
     run(*inside_, part, CallKind::Reduce,
         [&](Engine& engine, const Call& inner) { engine.reduce(inner, values, sums.data); });
@@ -66,6 +63,7 @@ class TwoLevelEngine : public Engine {
  private:
   std::shared_ptr<CollectiveGroup> open(std::string_view purpose, const Ranks& ranks) const {
     std::vector<int> members;
+    // All members compute the same number without a message.
     uint64_t id = mix(group_.id(), purpose.size());
     for (const int rank : ranks) {
       members.push_back(group_.members()[static_cast<size_t>(rank)]);

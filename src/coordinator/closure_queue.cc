@@ -17,8 +17,8 @@ Status cancelled(std::string_view why) {
 
 }  // namespace
 
-ClosureQueue::ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running,
-                           Grouping grouping)
+ClosureQueue::ClosureQueue(std::optional<int64_t> capacity, int workers,
+                           std::function<void()> cancel_running, Grouping grouping)
     : capacity_(capacity),
       cancel_running_(std::move(cancel_running)),
       grouping_(std::move(grouping)),
@@ -28,7 +28,9 @@ ClosureQueue::ClosureQueue(int64_t capacity, int workers, std::function<void()> 
 void ClosureQueue::add(const ClosurePtr& closure) {
   Lock lock(mutex_);
   changed_.wait(lock, [&] {
-    const bool full = capacity_ > 0 && waiting_ >= capacity_;
+    // join() waits until nothing is left to do. Functions that are added meanwhile would keep it
+    // waiting, so they wait for it.
+    const bool full = capacity_ && waiting_ >= *capacity_;
     return stopped_ || (!cancelling_ && (error_ || (!full && joining_ == 0)));
   });
   if (stopped_) throw Error(*stopped_);
@@ -67,32 +69,18 @@ void ClosureQueue::update_rest(Lock& lock) {
   if (!status.ok() && !error_) error_ = status;
 }
 
+// An update that is made again keeps its number, by which the servers know an update that they have
+// made already.
 int64_t ClosureQueue::begin_update(const Updates& updates) {
   if (!update_number_) update_number_ = numbers_.begin(static_cast<int64_t>(updates.size()));
   return *update_number_;
-}
-
-void ClosureQueue::end_update() {
-  if (update_number_) numbers_.end(*std::exchange(update_number_, std::nullopt));
-}
-
-// Without this closure the group makes another update, so that update gets another number.
-void ClosureQueue::leave_group(Closure& closure) {
-  if (closure.in_group) end_update();
-  group_.leave(closure);
-}
-
-bool ClosureQueue::done() {
-  Lock lock(mutex_);
-  throw_error(lock);
-  return idle();
 }
 
 void ClosureQueue::throw_error(Lock& lock) {
   if (!error_ || cancelling_) return;
   cancelling_ = true;
   cancel_until_idle(lock);
-  cancel_waiting(cancelled("another one failed before"));
+  cancel_waiting(cancelled("another function failed before"));
   const Status error = *std::exchange(error_, std::nullopt);
   cancelling_ = false;
   changed_.notify_all();
@@ -140,11 +128,6 @@ void ClosureQueue::wake(const RemoteResult& result) {
   changed_.notify_all();
 }
 
-ClosurePtr ClosureQueue::next_for(int worker) {
-  if (cancelling_ || paused_ > 0 || stopped_) return nullptr;
-  return lines_.take(worker, group_);
-}
-
 ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
   // The mutex makes sure that a thread which has just found nothing to do does not miss the stop.
   const std::stop_callback wake_up(stop, [this] {
@@ -156,7 +139,7 @@ ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
   to_do_.wait(lock, [&] { return stop.stop_requested() || (closure = next_for(worker)); });
   if (!closure) return nullptr;
   group_.begin(*closure);
-  const bool was_full = capacity_ > 0 && waiting_ >= capacity_;
+  const bool was_full = capacity_ && waiting_ >= *capacity_;
   --waiting_;
   ++running_;
   if (was_full) changed_.notify_all();
@@ -204,7 +187,7 @@ void ClosureQueue::fail(const ClosurePtr& closure, const Status& status) {
 void ClosureQueue::put_back(const ClosurePtr& closure) {
   const std::lock_guard lock(mutex_);
   if (error_ || cancelling_ || stopped_) {
-    closure->result->fail(stopped_ ? *stopped_ : cancelled("another one failed meanwhile"));
+    closure->result->fail(stopped_ ? *stopped_ : cancelled("another function failed meanwhile"));
     leave_group(*closure);
     settle(closure);
     return;
@@ -213,20 +196,6 @@ void ClosureQueue::put_back(const ClosurePtr& closure) {
   ++waiting_;
   lines_.append(closure);
   if (running_ == 0) changed_.notify_all();
-  to_do_.notify_all();
-}
-
-void ClosureQueue::add_worker() {
-  const std::lock_guard lock(mutex_);
-  lines_.add_worker();
-  if (grouping_.size > 0) group_.grow();
-  to_do_.notify_all();
-}
-
-void ClosureQueue::restart_group() {
-  const std::lock_guard lock(mutex_);
-  group_.restart();
-  end_update();
   to_do_.notify_all();
 }
 

@@ -13,9 +13,9 @@ namespace cohort::internal {
 // Thread-safe.
 class ClosureQueue {
  public:
-  // A `capacity` <= 0 means that the queue is unlimited. `cancel_running` makes the running
-  // functions end soon, with Cancelled.
-  ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running,
+  // Without a `capacity` the queue is unlimited. `cancel_running` makes the running functions end
+  // soon, with Cancelled.
+  ClosureQueue(std::optional<int64_t> capacity, int workers, std::function<void()> cancel_running,
                Grouping grouping = {});
 
   // --- For threads that schedule. These three throw the first error, after all functions ended.
@@ -23,7 +23,11 @@ class ClosureQueue {
   void add(const ClosurePtr& closure);
   // Waits for all functions, then makes the updates of a group that is not complete.
   void join();
-  bool done();
+  bool done() {
+    Lock lock(mutex_);
+    throw_error(lock);
+    return idle();
+  }
 
   // --- For the workers' threads. They settle every closure that they take with one of the three
   // functions below.
@@ -53,7 +57,12 @@ class ClosureQueue {
     return numbers_.all_done_below();
   }
   // Adds a worker that takes closures. A group grows by one function.
-  void add_worker();
+  void add_worker() {
+    const std::lock_guard lock(mutex_);
+    lines_.add_worker();
+    if (grouping_.size > 0) group_.grow();
+    to_do_.notify_all();
+  }
   // No worker takes closures until resume() was called as often.
   void pause() {
     const std::lock_guard lock(mutex_);
@@ -70,7 +79,12 @@ class ClosureQueue {
     cancel_until_idle(lock);
   }
   // Forgets the gradients of the group that have come so far: they are lost.
-  void restart_group();
+  void restart_group() {
+    const std::lock_guard lock(mutex_);
+    group_.restart();
+    end_update();
+    to_do_.notify_all();
+  }
 
   // Ends the queue: cancels all functions and waits for the running ones.
   void stop(const Status& why);
@@ -81,10 +95,19 @@ class ClosureQueue {
   void update_rest(Lock& lock);
   // The first number of the group's updates; the same until end_update().
   int64_t begin_update(const Updates& updates);
-  void end_update();
-  void leave_group(Closure& closure);
+  void end_update() {
+    if (update_number_) numbers_.end(*std::exchange(update_number_, std::nullopt));
+  }
+  // Without this closure the group makes another update, so that update gets another number.
+  void leave_group(Closure& closure) {
+    if (closure.in_group) end_update();
+    group_.leave(closure);
+  }
   // Takes a closure that the worker may run; null when there is none.
-  ClosurePtr next_for(int worker);
+  ClosurePtr next_for(int worker) {
+    if (cancelling_ || paused_ > 0 || stopped_) return nullptr;
+    return lines_.take(worker, group_);
+  }
   // If there is an error, ends all functions and throws it.
   void throw_error(Lock& lock);
   void cancel_waiting(const Status& why);
@@ -95,7 +118,7 @@ class ClosureQueue {
   // Fails a closure that will not run.
   void drop(const ClosurePtr& closure, const Status& why);
 
-  const int64_t capacity_;
+  const std::optional<int64_t> capacity_;
   const std::function<void()> cancel_running_;
   const Grouping grouping_;
   mutable Mutex mutex_;

@@ -13,7 +13,7 @@
 
 #include "coordinator/group_updates.h"
 #include "coordinator/remote_result.h"
-#include "runtime/traces.h"
+#include "runtime/compiled_trace.h"
 
 // Scheduled functions, and the parts of the ClosureQueue. The queue guards the parts.
 namespace cohort::internal {

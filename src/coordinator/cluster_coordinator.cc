@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "base/waiting.h"
 #include "cluster/ask_server.h"
 #include "coordinator/lower_to_worker.h"
@@ -48,7 +51,7 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
     : strategy_(strategy),
       extended_(extended),
       options_(std::move(options)),
-      first_number_(new_number()),
+      first_number_(chief_number()),
       number_(first_number_),
       failures_(limits_of(options_, extended.cluster().num_tasks("worker"))),
       queue_(options_.queue_capacity, extended.cluster().num_tasks("worker"),
@@ -66,17 +69,6 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
   for (const auto& channel : channels()) start_threads(channel);
 }
 
-int64_t ClusterCoordinatorState::new_number() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-ClusterCoordinatorState::Channels ClusterCoordinatorState::channels() const {
-  const std::lock_guard lock(channels_mutex_);
-  return channels_;
-}
-
 void ClusterCoordinatorState::add_channel(int task, const std::string& address) {
   const std::lock_guard lock(channels_mutex_);
   workers_[task] = address;
@@ -85,6 +77,7 @@ void ClusterCoordinatorState::add_channel(int task, const std::string& address) 
       .home = DeviceName::parse(fmt::format("/job:worker/replica:0/task:{}/device:CPU:0", task)),
       .address = address,
       .container = extended_.servers().container(),
+      .chief = extended_.servers().chief(),
       .credentials = extended_.options().credentials,
       .function_timeout = options_.function_timeout,
       .keep_results = options_.remote_arguments,
@@ -96,7 +89,7 @@ void ClusterCoordinatorState::add_channel(int task, const std::string& address) 
 void ClusterCoordinatorState::start_threads(const std::shared_ptr<WorkerChannel>& channel) {
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < std::max(1, options_.functions_per_worker); ++i) {
-    threads_.emplace_back(fmt::format("worker{}", channel->worker()),
+    threads_.emplace_back(fmt::format("worker_{}", channel->worker()),
                           [this, channel](const std::stop_token& stop) { serve(*channel, stop); });
   }
 }
@@ -114,7 +107,7 @@ int ClusterCoordinatorState::add_worker(const std::string& address) {
 }
 
 ClusterCoordinatorState::~ClusterCoordinatorState() {
-  stop({.code = Code::Cancelled, .message = "[Coordinator] it has ended"});
+  stop({.code = Code::Cancelled, .message = "[Coordinator] the coordinator has ended"});
   for (const auto& channel : channels()) channel->clear();
 }
 
@@ -156,7 +149,8 @@ std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
     std::optional<int> worker, const std::function<TracedCall()>& trace,
     const RemoteArguments::Impl& remote, std::shared_ptr<const void>& structure) {
   if (worker && (*worker < 0 || *worker >= num_workers())) {
-    raise(Code::InvalidArgument, "[Coordinator] there is no worker {}; there are {}", *worker,
+    raise(Code::InvalidArgument,
+          "[Coordinator] worker {} does not exist; the cluster has {} workers", *worker,
           num_workers());
   }
   const ClosurePtr closure = traced(trace, remote);
@@ -189,7 +183,8 @@ void ClusterCoordinatorState::shut_down() {
     const Status status = capture_status(
         [&] { shut_down_server(address, extended_.options().credentials, kShutdownLimit); });
     if (!status.ok()) {
-      log_warning("[Coordinator] shutting down the server at {}: {}", address, status.message);
+      log_warning("[Coordinator] the server at {} could not be shut down: {}", address,
+                  status.message);
     }
   }
 }
@@ -206,7 +201,9 @@ void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_toke
 bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_token& stop) {
   if (channel.is_open()) return true;
   const Status status = capture_status([&] { channel.open(); });
+  const auto workers = static_cast<size_t>(num_workers());
   steady_clock::time_point since;
+  bool all_lost = false;
   {
     const std::lock_guard lock(mutex_);
     if (status.ok()) {
@@ -214,14 +211,19 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
       return true;
     }
     since = lost_since_.try_emplace(channel.worker(), steady_clock::now()).first->second;
+    all_lost = lost_since_.size() == workers;
   }
-  if (steady_clock::now() - since > options_.worker_recovery_timeout) {
+  if (steady_clock::now() > deadline_after(options_.worker_recovery_timeout, since)) {
     queue_.report(
         {.code = Code::Unavailable,
-         .message = fmt::format("[Coordinator] worker {} at {} is away for more than {} "
-                                "s: {}",
-                                channel.task(), channel.address(),
-                                options_.worker_recovery_timeout.count() / 1000, status.message)});
+         .message = fmt::format(
+             "[Coordinator] worker {} at {} has been away for more than {} s: {}", channel.task(),
+             channel.address(), options_.worker_recovery_timeout.count() / 1000, status.message)});
+  }
+  if (all_lost && EndSignals::received() != 0) {
+    queue_.report({.code = Code::Unavailable,
+                   .message = fmt::format("[Coordinator] all workers are lost; worker {} at {}: {}",
+                                          channel.task(), channel.address(), status.message)});
   }
   log_debug("[Coordinator] worker {} does not answer: {}", channel.task(), status.message);
   pause_unless_stopped(kRetryPause, stop);
@@ -255,12 +257,16 @@ void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {
 namespace {
 
 std::shared_ptr<ClusterCoordinatorState> state_of(Strategy& strategy,
-                                                  const ClusterCoordinatorOptions& options) {
+                                                  ClusterCoordinatorOptions options) {
   auto* workers = dynamic_cast<RemoteWorkers*>(&strategy.extended());
+  options.function_timeout =
+      given_time_limit("ClusterCoordinator", "function_timeout", options.function_timeout);
+  // As in TensorFlow, a capacity that is not positive means no limit.
+  if (options.queue_capacity.value_or(0) <= 0) options.queue_capacity = std::nullopt;
   if (workers != nullptr) return workers->coordinator_state(options);
   raise(Code::InvalidArgument,
-        "[ClusterCoordinator] needs a ParameterServerStrategy, got a {}; other strategies run "
-        "their steps themselves",
+        "[ClusterCoordinator] needs a ParameterServerStrategy, got a {}; start the program with: "
+        "cohort run --strategy parameter_server --workers 2 --ps 1 <program>",
         strategy.extended().name());
 }
 
@@ -304,12 +310,12 @@ int ClusterCoordinator::add_worker(const std::string& address) {
 }
 
 std::vector<Tensor> ClusterCoordinator::read_all(const PerWorkerVariable& variable) {
-  return fetch(run_on_each_worker([&] { return variable.variable().read_value(); }));
+  return fetch(run_on_each_worker([&] { return variable.variable().read_value({}); }));
 }
 
 PerWorkerDataset ClusterCoordinator::make_per_worker(
     const std::function<internal::PerWorkerSpec()>& make) {
-  return PerWorkerDataset(
+  return internal::Access::make<PerWorkerDataset>(
       std::make_shared<const internal::PerWorkerData>(state_->num_workers(), make));
 }
 
@@ -319,8 +325,9 @@ PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const data::Datas
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const DistributedDataset& dataset) {
   return make_per_worker([dataset] {
-    const auto& input = dataset.input();
-    return internal::PerWorkerSpec(input->rebuild ? DistributedDataset(input->rebuild()) : dataset);
+    const auto& input = internal::Access::impl(dataset);
+    return internal::PerWorkerSpec(
+        input->rebuild ? internal::Access::make<DistributedDataset>(input->rebuild()) : dataset);
   });
 }
 

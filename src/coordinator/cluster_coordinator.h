@@ -38,7 +38,10 @@ class ClusterCoordinatorState {
  private:
   using Channels = std::vector<std::shared_ptr<WorkerChannel>>;
   // The channels by the numbers of the workers.
-  Channels channels() const;
+  Channels channels() const {
+    const std::lock_guard lock(channels_mutex_);
+    return channels_;
+  }
   void add_channel(int task, const std::string& address);
   void start_threads(const std::shared_ptr<WorkerChannel>& channel);
 
@@ -66,17 +69,15 @@ class ClusterCoordinatorState {
               const Attempt& attempt);
   void handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
                       const Attempt& attempt);
+  // The error of a function that needs the variables of that server.
+  Status lost_server(const std::string& ps, const Status& cause) const;
   // Waits for the server and restores the variables. Throws Unavailable when that fails.
   void recover(const std::string& ps, const Status& why);
   void restore(const std::string& ps);
-  // The ID of a call under a number of this coordinator, see kOnce.
+  // The ID of a call under a number of this coordinator, see kIdempotentUpdate.
   Tensor call_id(int64_t call, int64_t coordinator) const {
     return Tensor({coordinator, call, queue_.all_done_below()});
   }
-  // Returns a number larger than those of earlier coordinators, unless the clocks of their machines
-  // were ahead. In that case the parameter servers refuse this coordinator's updates with an error.
-  static int64_t new_number();
-
   static constexpr std::chrono::milliseconds kRetryPause{200};
 
   Strategy& strategy_;

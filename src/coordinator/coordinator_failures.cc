@@ -2,15 +2,17 @@
 
 #include "coordinator/coordinator_failures.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+#include <span>
 
+#include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/waiting.h"
+#include "base/worker_outcomes.h"
 #include "coordinator/cluster_coordinator.h"
 
 namespace cohort::internal {
@@ -19,17 +21,12 @@ namespace {
 constexpr std::string_view kPs = "/job:ps/replica:0/task:";
 
 int from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return otherwise;
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error == std::errc() && stop == end && value >= 0) return value;
-  log_warning("[Coordinator] {}='{}' is not a number; {} is used", name, text, otherwise);
+  const std::optional<std::string> text = environment_variable(name);
+  if (!text) return otherwise;
+  if (const std::optional<int> value = parse_non_negative(*text)) return *value;
+  log_warning("[Coordinator] {}='{}' is not a number; {} is used", name, *text, otherwise);
   return otherwise;
 }
-
-bool is_lost_peer(Code code) { return code == Code::Unavailable || code == Code::Aborted; }
 
 using std::chrono::steady_clock;
 using Condition = ParameterServers::Condition;
@@ -43,19 +40,21 @@ bool has_lost_variables(Condition condition) {
   return condition == Condition::Restarted || condition == Condition::Gone;
 }
 
-Status lost_server(const std::string& ps, const Status& cause) {
-  return {.code = Code::Unavailable,
-          .message = fmt::format("[Coordinator] parameter server {} is lost with its variables; "
-                                 "start this program again and restore a checkpoint, or give "
-                                 "ClusterCoordinatorOptions a `restore`",
-                                 ps),
-          .origin = ps,
-          .cause = std::make_shared<const Status>(cause)};
+// Returns " 'a', 'b', 'c' and 4 more".
+std::string first_names(const std::vector<std::string>& variables) {
+  constexpr size_t kMaxNames = 3;
+  if (variables.empty()) return "";
+  const std::span<const std::string> named =
+      std::span(variables).first(std::min(kMaxNames, variables.size()));
+  const size_t more = variables.size() - named.size();
+  return fmt::format(" '{}'{}", fmt::join(named, "', '"),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 }  // namespace
 
 FailureLimits FailureLimits::of(int workers) {
+  // The names and the defaults are those of TensorFlow's ClusterCoordinator.
   return {.ps_failures = from_environment("TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES", 3),
           .timeouts = from_environment("TF_COORDINATOR_IGNORE_TRANSIENT_TIMEOUTS", workers / 10)};
 }
@@ -69,7 +68,7 @@ std::string parameter_server_in(const Status& status) {
 }
 
 Status error_when_cancelling(const Status& status) {
-  if (!is_lost_peer(status.code)) return status;
+  if (!is_loss(status.code)) return status;
   return {.code = Code::Cancelled,
           .message = "[Coordinator] the function was cancelled while it ran",
           .origin = status.origin,
@@ -86,7 +85,7 @@ int Incidents::note(Time begun, Time now) {
 }
 
 FailureKind FailureClassifier::classify(const Status& status, Time begun, Time now) {
-  if (is_lost_peer(status.code)) {
+  if (is_loss(status.code)) {
     return parameter_server_in(status).empty() ? FailureKind::Worker : FailureKind::ParameterServer;
   }
   if (status.code == Code::Cancelled) return FailureKind::Transient;
@@ -101,6 +100,16 @@ FailureKind FailureClassifier::classify(const Status& status, Time begun, Time n
 bool FailureClassifier::is_lost(const std::string& ps, Time begun, Time now) {
   const std::lock_guard lock(mutex_);
   return ps_failures_[ps].note(begun, now) >= limits_.ps_failures;
+}
+
+Status ClusterCoordinatorState::lost_server(const std::string& ps, const Status& cause) const {
+  return {.code = Code::Unavailable,
+          .message = fmt::format("[Coordinator] parameter server {} is lost with its variables{}; "
+                                 "start this program again and restore a checkpoint, or give "
+                                 "ClusterCoordinatorOptions a `restore`",
+                                 ps, first_names(extended_.variables_on(ps))),
+          .origin = ps,
+          .cause = std::make_shared<const Status>(cause)};
 }
 
 void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
@@ -176,11 +185,11 @@ void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const Closu
 
 void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) {
   const std::lock_guard one_at_a_time(recovering_);
-  const auto deadline = steady_clock::now() + options_.ps_recovery_timeout;
+  const auto deadline = deadline_after(options_.ps_recovery_timeout);
   Condition condition = {};
   const auto is_decided = [&] {
     condition = extended_.servers().examine(ps);
-    return !is_away(condition) || queue_.cancelling();
+    return !is_away(condition) || queue_.cancelling() || EndSignals::received() != 0;
   };
   (void)poll_until(deadline, is_decided, PollPolicy::every(kRetryPause));
   if (condition == Condition::Sound) return;  // another thread restored it, or the network failed
@@ -196,7 +205,7 @@ void ClusterCoordinatorState::restore(const std::string& ps) {
   queue_.end_running();
   log_warning(
       "[Coordinator] parameter server {} was restarted without its variables; they are restored, "
-      "and what functions up to number {} have changed since they were saved is lost",
+      "and the changes that functions up to number {} made since the last save are lost",
       ps, queue_.all_done_below() - 1);
   for (const auto& channel : channels()) channel->drop(channel->generation(), false);
   extended_.servers().accept(ps);
@@ -204,7 +213,7 @@ void ClusterCoordinatorState::restore(const std::string& ps) {
   queue_.restart_group();
   // The restore undid the updates, so the servers must apply them again. The system clock may have
   // been set back since the last number.
-  number_ = std::max(new_number(), number_ + 1);
+  number_ = std::max(chief_number(), number_ + 1);
   const TracingForWorkers quiet;
   options_.restore();
 }

@@ -99,6 +99,24 @@ TEST(LostParameterServers, AreAnError) {
                coordinator.join());
 }
 
+TEST(LostParameterServers, AreNamedWithTheirFirstVariablesToFunctions) {
+  test::CoordinatedCluster here(2, 1);
+  std::vector<Variable> variables;
+  for (int i = 0; i < 9; ++i) {
+    variables.push_back(
+        here.strategy.create([&] { return Variable(0.f, {.name = "v" + std::to_string(i)}); }));
+  }
+  ClusterCoordinator coordinator(here.strategy);
+  const auto add = function([&] { variables[0].assign_add(1.f); });
+  coordinator.fetch(coordinator.schedule(add));
+  here.cluster.stop("ps", 0);
+  here.cluster.start("ps", 0);
+  coordinator.schedule(add);
+  EXPECT_ERROR(Code::Unavailable,
+               "task:0 is lost with its variables 'v0', 'v2', 'v4' and 2 more; start this program",
+               coordinator.join());
+}
+
 TEST(LostParameterServers, AreNamedWithTheVariable) {
   test::CoordinatedCluster here(2, 1);
   const Variable a = here.strategy.create([] { return Variable(0.f, {.name = "a"}); });

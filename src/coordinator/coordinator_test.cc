@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/activity.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort {
@@ -18,7 +19,6 @@ class Coordinating : public testing::Test, public test::CoordinatedCluster {
   ClusterCoordinator coordinator{strategy};
 };
 
-// PROGRAMS.md, P10.
 TEST(ParameterServerProgram, PrintsWhatItShould) {
   test::LocalCluster cluster(1, 2);
   const SimpleClusterResolver resolver(cluster.spec());
@@ -53,6 +53,18 @@ TEST_F(Coordinating, HandlesOfOneCoordinatorAreEqual) {
   EXPECT_NE(coordinator, ClusterCoordinator(other.strategy));
 }
 
+TEST_F(Coordinating, TakesEmptyLimitsAndTheZerosOfTensorFlow) {
+  using std::chrono::milliseconds;
+  EXPECT_ERROR(Code::InvalidArgument, "function_timeout must not be negative",
+               ClusterCoordinator(strategy, {.function_timeout = milliseconds(-1)}));
+  for (const std::optional<int64_t> none : {std::optional<int64_t>(), {0}, {-1}}) {
+    test::CoordinatedCluster other(1, 1);
+    ClusterCoordinator unlimited(other.strategy,
+                                 {.queue_capacity = none, .function_timeout = milliseconds(0)});
+    EXPECT_EQ(unlimited.schedule(function([] { return Tensor(3.f); })).fetch().to<float>(), 3.f);
+  }
+}
+
 TEST_F(Coordinating, RunsEveryFunctionOnce) {
   Variable v = strategy.create([] { return Variable(0.f); });
   const auto add = function([&](Tensor x) { v.assign_add(x); });
@@ -61,6 +73,30 @@ TEST_F(Coordinating, RunsEveryFunctionOnce) {
   EXPECT_TRUE(coordinator.done());
   EXPECT_EQ(v.read_value().to<float>(), 5050);
   EXPECT_EQ(add.num_traces(), 1u);
+}
+
+// The coordinator replaces its session on a worker when most functions of the session are gone.
+TEST_F(Coordinating, CountsAStepForEachFunctionAcrossSessions) {
+  constexpr uint64_t kFunctions = 600;
+  Variable v = strategy.create([] { return Variable(0.f); });
+  const uint64_t before = internal::local_activity().steps;
+  uint64_t last = before;
+  for (uint64_t i = 1; i <= kFunctions; ++i) {
+    coordinator.schedule([&] { v.assign_add(1.f); });  // a new function each time
+    if (i % 20 != 0) continue;
+    coordinator.join();
+    const uint64_t now = internal::local_activity().steps;
+    EXPECT_GE(now - before, i);
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  uint64_t of_open_sessions = 0;
+  for (int worker = 0; worker < 2; ++worker) {
+    for (const auto& session : cluster.server("worker", worker).status().sessions) {
+      of_open_sessions += session.steps;
+    }
+  }
+  EXPECT_LT(of_open_sessions, kFunctions) << "no session was replaced";
 }
 
 TEST_F(Coordinating, FetchesStructures) {
@@ -109,7 +145,8 @@ TEST_F(Coordinating, RunsOnAChosenWorker) {
     const auto result = coordinator.schedule_on(i % 2, who, iterator);
     EXPECT_EQ(coordinator.fetch(result).to<int64_t>(), i % 2);
   }
-  EXPECT_ERROR(Code::InvalidArgument, "no worker 2", coordinator.schedule_on(2, who, iterator));
+  EXPECT_ERROR(Code::InvalidArgument, "worker 2 does not exist",
+               coordinator.schedule_on(2, who, iterator));
 }
 
 TEST_F(Coordinating, GivesEachWorkerItsOwnIterator) {
@@ -170,7 +207,8 @@ TEST_F(Coordinating, IsOneForOneStrategy) {
   coordinator.join();
   EXPECT_EQ(v.read_value().to<float>(), 1);
   MirroredStrategy other({"CPU:0"});
-  EXPECT_ERROR(Code::InvalidArgument, "needs a ParameterServerStrategy", ClusterCoordinator(other));
+  EXPECT_ERROR(Code::InvalidArgument, "cohort run --strategy parameter_server",
+               ClusterCoordinator(other));
 }
 
 TEST_F(Coordinating, MayBeMadeAgain) {

@@ -4,6 +4,7 @@
 
 #include <latch>
 
+#include "cohort/graph_training.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort {
@@ -27,7 +28,7 @@ class FailingFunctions : public testing::Test, public test::CoordinatedCluster {
   // Waits on a worker until it is cancelled.
   RemoteValue<std::vector<Tensor>> endless() {
     return coordinator.schedule(function([] {
-      FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "never"});
+      FifoQueue queue({.components = {{kFloat32, {}}}, .name = "never"});
       return queue.dequeue();
     }));
   }
@@ -76,7 +77,7 @@ TEST_F(FailingFunctions, CannotRunForEver) {
   test::CoordinatedCluster other(1, 1);
   ClusterCoordinator impatient(other.strategy, {.function_timeout = milliseconds(200)});
   impatient.schedule(function([] {
-    FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "never"});
+    FifoQueue queue({.components = {{kFloat32, {}}}, .name = "never"});
     return queue.dequeue();
   }));
   EXPECT_ERROR(Code::DeadlineExceeded, "200 ms", impatient.join());
@@ -108,7 +109,7 @@ TEST_F(FailingFunctions, MayTakeTooLongAFewTimesWhereThatIsForgiven) {
   ClusterCoordinator patient(other.strategy,
                              {.function_timeout = milliseconds(100), .timeouts_until_error = 3});
   patient.schedule(function([] {
-    FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "never"});
+    FifoQueue queue({.components = {{kFloat32, {}}}, .name = "never"});
     return queue.dequeue();
   }));
   EXPECT_ERROR(Code::DeadlineExceeded, "100 ms", patient.join());
@@ -155,7 +156,7 @@ TEST_F(FailingFunctions, AreLeftBehindWhenTheyNeverReturn) {
 }
 
 TEST_F(FailingFunctions, SayWhatTheyUseThatCannotBeSent) {
-  data::Iterator here = data::range(3).map([](int64_t x) { return x + 1; }).iterate();
+  data::Iterator here = data::range(3).map([](int64_t x) { return x + 1; }).iterator();
   EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
                coordinator.schedule(function([&] { return here.next().tensor(); })));
   MirroredStrategy mirrored({"CPU:0", "CPU:1"});
@@ -171,7 +172,7 @@ TEST_F(FailingFunctions, AreToldThatTheirInputCannotBeMade) {
     if (gone) throw Error(Code::NotFound, "the numbers are gone");
     return data::NextFunction([] { return data::Element(Tensor(1.f)); });
   });
-  const data::ElementSpec number(data::TensorSpec{kFloat32, {}});
+  const data::ElementSpec number(TensorSpec{kFloat32, {}});
   const auto dataset = coordinator.create_per_worker_dataset(data::generator(numbers, number));
   const auto iterator = dataset.iterator();
   const auto next = function([](Iterator it) { return it.next().tensor(); });
@@ -208,7 +209,7 @@ TEST_F(FailingFunctions, EndWithTheCoordinator) {
     test::CoordinatedCluster other(1, 1);
     ClusterCoordinator shortly(other.strategy);
     left = shortly.schedule(function([] {
-      FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "never"});
+      FifoQueue queue({.components = {{kFloat32, {}}}, .name = "never"});
       return queue.dequeue();
     }));
   }

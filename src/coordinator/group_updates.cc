@@ -84,12 +84,6 @@ RemoteAccumulator::RemoteAccumulator(std::string name, const Variable& variable,
       shape_(variable.shape()),
       sparse_(sparse) {}
 
-std::shared_ptr<RemoteAccumulator> RemoteAccumulator::for_adding_to(GroupUpdatePtr update) const {
-  auto adding = std::make_shared<RemoteAccumulator>(*this);
-  adding->update_ = std::move(update);
-  return adding;
-}
-
 std::string gathering_container(const std::string& container) { return container + "_gathering"; }
 
 bool GroupUpdates::Gathered::has_ended() const {
@@ -140,6 +134,8 @@ GroupUpdates::Gathered GroupUpdates::make(const Gradients& gradients,
                    .home = DeviceName::parse(variables[0].device())};
   made.number = number;
   made.gathering = outdated != nullptr ? outdated->update->gathering : made.name;
+  // A setting, such as the learning rate, may change within a group. The new update takes over the
+  // accumulators with the gradients that have come.
   const Accumulators accumulators = outdated != nullptr
                                         ? outdated->accumulators
                                         : accumulators_for(made.name, gradients, variables);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <limits>
 #include <map>
 
 #include "base/mutex.h"
@@ -36,7 +35,11 @@ class RemoteAccumulator : public Resource {
 
   // A copy for functions that add gradients; the copy keeps the update alive. The update's own
   // accumulators do not, or the update would keep itself alive.
-  std::shared_ptr<RemoteAccumulator> for_adding_to(GroupUpdatePtr update) const;
+  std::shared_ptr<RemoteAccumulator> for_adding_to(GroupUpdatePtr update) const {
+    auto adding = std::make_shared<RemoteAccumulator>(*this);
+    adding->update_ = std::move(update);
+    return adding;
+  }
 
   // The update that it adds to; null for an accumulator of the update itself.
   const GroupUpdatePtr& update() const { return update_; }

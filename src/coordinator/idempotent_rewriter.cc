@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/raise.h"
 #include "cohort/ops.h"
 #include "coordinator/session_graph.h"
-#include "graph/gradients.h"
+#include "graph/function_graph.h"
 #include "ops/all_ops.h"
 #include "ops/element_source.h"
 
 namespace cohort::internal {
 namespace {
 
-using FunctionPtr = std::shared_ptr<const GraphFunction>;
 using Places = std::vector<bool>;  // which inputs of a node are handles of guarded state
 
 Places places_of_handles(const Node& node, const std::set<NodeOutput>& guarded) {
@@ -27,7 +27,10 @@ bool is_change(const OpDef& op, const Attrs& attrs) {
   return takes_element(op) || (attrs.has("dtype") && attrs.has("shape"));
 }
 
-bool calls_functions(const OpDef& op) { return &op == &kCond || &op == &kWhile; }
+// Once runs a function, too, and is idempotent already.
+bool calls_functions(const OpDef& op) {
+  return &op != &kIdempotentUpdate && op.attrs.has(AttrKind::Function);
+}
 
 bool changes_some_of(const std::set<NodeOutput>& guarded, const GraphImpl& graph,
                      const Node& node) {
@@ -95,94 +98,6 @@ struct CallInputs {
 
 Tensor first_iteration() { return Tensor::from(std::vector<int64_t>{0}, {}); }
 
-class Loop;
-
-// Rewrites the functions of cond() and while_loop().
-class FunctionRewriter {
- public:
-  FunctionRewriter(int64_t& next_number, const std::string& container)
-      : next_number_(next_number), container_(container) {}
-
-  GuardedCall rewrite(const OpDef& op, const Attrs& attrs, const Places& handles, int id_size) {
-    return &op == &kCond ? cond(attrs, handles, id_size) : while_loop(attrs, handles, id_size);
-  }
-
- private:
-  class Body;
-
-  GuardedCall cond(const Attrs& attrs, const Places& handles, int id_size);
-  GuardedCall while_loop(const Attrs& attrs, const Places& handles, int id_size);
-  FunctionPtr loop_condition(const Loop& loop, int id_size);
-  FunctionPtr loop_body(const Loop& loop, int id_size);
-  FunctionPtr branch(const GraphFunction& function, const Places& handles, int id_size);
-
-  int64_t& next_number_;  // of a change or a decision
-  const std::string& container_;
-};
-
-// A copy of a function with idempotent changes, inside the function being traced.
-class FunctionRewriter::Body {
- public:
-  Body(FunctionRewriter& rewriter, const GraphFunction& function, const Places& handles,
-       Tensor call_id)
-      : rewriter_(rewriter), function_(function), call_id_(std::move(call_id)) {
-    for (size_t i = 0; i < function.arguments.size(); ++i) {
-      if (handles[i]) guarded_.insert(function.arguments[i]);
-    }
-  }
-
-  std::vector<Tensor> call(std::span<const Tensor> arguments) {
-    return call_body(function_, arguments, [&](const Node& node, std::span<const Tensor> inputs) {
-      return called(node, {inputs.begin(), inputs.end()}, places_of_handles(node, guarded_));
-    });
-  }
-
- private:
-  std::vector<Tensor> called(const Node& node, const std::vector<Tensor>& inputs,
-                             const Places& handles) {
-    if (std::ranges::find(handles, true) == handles.end()) {
-      return apply_many(*node.op, inputs, node.attrs, node.site);
-    }
-    if (handles[0] && is_change(*node.op, node.attrs)) {
-      return once(function_of(*node.op, node.attrs, specs_of(inputs), node.site), inputs,
-                  node.site);
-    }
-    if (calls_functions(*node.op) && changes_some_of(guarded_, *function_.body, node)) {
-      return call_guarded(node, inputs, handles);
-    }
-    return apply_many(*node.op, inputs, node.attrs, node.site);
-  }
-
-  std::vector<Tensor> once(FunctionPtr update, std::vector<Tensor> inputs, Site site) {
-    inputs.insert(inputs.begin(), call_id_);
-    return apply_many(kOnce, inputs,
-                      once_attrs(std::move(update), rewriter_.next_number_++, rewriter_.container_),
-                      site);
-  }
-
-  std::vector<Tensor> call_guarded(const Node& node, const std::vector<Tensor>& inputs,
-                                   const Places& handles) {
-    const auto id_size = static_cast<int>(call_id_.shape()[0]);
-    const GuardedCall made = rewriter_.rewrite(*node.op, node.attrs, handles, id_size);
-    const size_t handle = static_cast<size_t>(std::ranges::find(handles, true) - handles.begin());
-    const CallInputs<Tensor> given{
-        .original = inputs,
-        .call_id = call_id_,
-        .handle = inputs[handle],
-        .decided =
-            [&] {
-              return once(decision(), {inputs[handle], inputs[0]}, node.site)[0];
-            },
-        .zero = first_iteration};
-    return apply_many(*node.op, given.of(made), made.attrs, node.site);
-  }
-
-  FunctionRewriter& rewriter_;
-  const GraphFunction& function_;
-  const Tensor call_id_;
-  std::set<NodeOutput> guarded_;
-};
-
 Spec call_id_spec(int size) { return {kInt64, Shape{size}}; }
 
 Places part(const Places& handles, size_t begin, size_t count) {
@@ -192,32 +107,6 @@ Places part(const Places& handles, size_t begin, size_t count) {
 
 void add_places(std::vector<int>& places, size_t begin, size_t count) {
   for (size_t i = 0; i < count; ++i) places.push_back(static_cast<int>(begin + i));
-}
-
-FunctionPtr FunctionRewriter::branch(const GraphFunction& function, const Places& handles,
-                                     int id_size) {
-  Specs specs = argument_specs(function);
-  specs.push_back(call_id_spec(id_size));
-  return closed(*trace(function.name, specs, [&](std::span<const Tensor> given) {
-    return Body(*this, function, handles, given.back()).call(given.first(given.size() - 1));
-  }));
-}
-
-GuardedCall FunctionRewriter::cond(const Attrs& attrs, const Places& handles, int id_size) {
-  const FunctionPtr& then_branch = attrs.get<FunctionPtr>("then_branch");
-  const FunctionPtr& else_branch = attrs.get<FunctionPtr>("else_branch");
-  const size_t num_then = then_branch->arguments.size();
-  const size_t num_else = else_branch->arguments.size();
-  GuardedCall made;
-  made.attrs = {
-      {"then_branch", branch(*then_branch, part(handles, 1, num_then), id_size)},
-      {"else_branch", branch(*else_branch, part(handles, 1 + num_then, num_else), id_size)}};
-  made.inputs = {GuardedCall::kDecided};
-  add_places(made.inputs, 1, num_then);
-  made.inputs.push_back(GuardedCall::kCallId);
-  add_places(made.inputs, 1 + num_then, num_else);
-  made.inputs.push_back(GuardedCall::kCallId);
-  return made;
 }
 
 // A loop to rewrite: the number of the iteration becomes part of its state, and the call ID inside
@@ -264,47 +153,153 @@ class Loop {
   const Places& handles_;
 };
 
-// The handle of guarded state comes after the call_id.
-FunctionPtr FunctionRewriter::loop_condition(const Loop& loop, int id_size) {
-  Specs specs = loop.specs_of(*loop.condition, id_size);
-  specs.push_back({kResource, Shape{}});
-  const Places handles = loop.handles_of(loop.num_state, loop.num_condition);
-  return closed(*trace(loop.condition->name, specs, [&](std::span<const Tensor> given) {
-    const Tensor call_id = loop.call_id(given, loop.num_condition);
-    const std::vector<Tensor> go = Body(*this, *loop.condition, handles, call_id)
-                                       .call(loop.arguments(given, loop.num_condition));
-    return apply_many(kOnce, std::vector{call_id, given.back(), go[0]},
-                      once_attrs(decision(), next_number_++, container_), {});
-  }));
-}
+// Rewrites the functions of cond() and while_loop().
+class FunctionRewriter {
+ public:
+  FunctionRewriter(int64_t& next_number, const std::string& container)
+      : next_number_(next_number), container_(container) {}
 
-FunctionPtr FunctionRewriter::loop_body(const Loop& loop, int id_size) {
-  const Places handles = loop.handles_of(loop.num_state + loop.num_condition, loop.num_body);
-  const Specs specs = loop.specs_of(*loop.body, id_size);
-  return closed(*trace(loop.body->name, specs, [&](std::span<const Tensor> given) {
-    const Tensor call_id = loop.call_id(given, loop.num_body);
-    std::vector<Tensor> next =
-        Body(*this, *loop.body, handles, call_id).call(loop.arguments(given, loop.num_body));
-    next.push_back(given[loop.num_state] + int64_t{1});
-    return next;
-  }));
-}
+  GuardedCall rewrite(const OpDef& op, const Attrs& attrs, const Places& handles, int id_size) {
+    if (&op == &kCond) return cond(attrs, handles, id_size);
+    if (&op == &kWhile) return while_loop(attrs, handles, id_size);
+    raise(Code::Unimplemented,
+          "[schedule] what op {} changes inside its functions cannot be made idempotent", op.name);
+  }
 
-GuardedCall FunctionRewriter::while_loop(const Attrs& attrs, const Places& handles, int id_size) {
-  const Loop loop(attrs, handles);
-  GuardedCall made;
-  made.attrs = {{"condition", loop_condition(loop, id_size)},
-                {"body", loop_body(loop, id_size)},
-                {"num_state", static_cast<int64_t>(loop.num_state + 1)},
-                {"maximum_iterations", attrs.integer("maximum_iterations")}};
-  add_places(made.inputs, 0, loop.num_state);
-  made.inputs.push_back(GuardedCall::kZero);
-  add_places(made.inputs, loop.num_state, loop.num_condition);
-  made.inputs.insert(made.inputs.end(), {GuardedCall::kCallId, GuardedCall::kHandle});
-  add_places(made.inputs, loop.num_state + loop.num_condition, loop.num_body);
-  made.inputs.push_back(GuardedCall::kCallId);
-  return made;
-}
+ private:
+  // A copy of a function with idempotent changes, inside the function being traced.
+  class Body {
+   public:
+    Body(FunctionRewriter& rewriter, const GraphFunction& function, const Places& handles,
+         Tensor call_id)
+        : rewriter_(rewriter), function_(function), call_id_(std::move(call_id)) {
+      for (size_t i = 0; i < function.arguments.size(); ++i) {
+        if (handles[i]) guarded_.insert(function.arguments[i]);
+      }
+    }
+
+    std::vector<Tensor> call(std::span<const Tensor> arguments) {
+      return call_body(function_, arguments, [&](const Node& node, std::span<const Tensor> inputs) {
+        return called(node, {inputs.begin(), inputs.end()}, places_of_handles(node, guarded_));
+      });
+    }
+
+   private:
+    std::vector<Tensor> called(const Node& node, const std::vector<Tensor>& inputs,
+                               const Places& handles) {
+      if (std::ranges::find(handles, true) == handles.end()) {
+        return apply_many(*node.op, inputs, node.attrs, node.site);
+      }
+      if (handles[0] && is_change(*node.op, node.attrs)) {
+        return once(function_of(*node.op, node.attrs, specs_of(inputs), node.site), inputs,
+                    node.site);
+      }
+      if (calls_functions(*node.op) && changes_some_of(guarded_, *function_.body, node)) {
+        return call_guarded(node, inputs, handles);
+      }
+      return apply_many(*node.op, inputs, node.attrs, node.site);
+    }
+
+    std::vector<Tensor> once(FunctionPtr update, std::vector<Tensor> inputs, Site site) {
+      inputs.insert(inputs.begin(), call_id_);
+      return apply_many(
+          kIdempotentUpdate, inputs,
+          once_attrs(std::move(update), rewriter_.next_number_++, rewriter_.container_), site);
+    }
+
+    std::vector<Tensor> call_guarded(const Node& node, const std::vector<Tensor>& inputs,
+                                     const Places& handles) {
+      const auto id_size = static_cast<int>(call_id_.shape()[0]);
+      const GuardedCall made = rewriter_.rewrite(*node.op, node.attrs, handles, id_size);
+      const size_t handle = static_cast<size_t>(std::ranges::find(handles, true) - handles.begin());
+      const CallInputs<Tensor> given{
+          .original = inputs,
+          .call_id = call_id_,
+          .handle = inputs[handle],
+          .decided =
+              [&] {
+                return once(decision(), {inputs[handle], inputs[0]}, node.site)[0];
+              },
+          .zero = first_iteration};
+      return apply_many(*node.op, given.of(made), made.attrs, node.site);
+    }
+
+    FunctionRewriter& rewriter_;
+    const GraphFunction& function_;
+    const Tensor call_id_;
+    std::set<NodeOutput> guarded_;
+  };
+
+  FunctionPtr branch(const GraphFunction& function, const Places& handles, int id_size) {
+    Specs specs = argument_specs(function);
+    specs.push_back(call_id_spec(id_size));
+    return closed(*trace(function.name, specs, [&](std::span<const Tensor> given) {
+      return Body(*this, function, handles, given.back()).call(given.first(given.size() - 1));
+    }));
+  }
+
+  GuardedCall cond(const Attrs& attrs, const Places& handles, int id_size) {
+    const FunctionPtr& then_branch = attrs.get<FunctionPtr>("then_branch");
+    const FunctionPtr& else_branch = attrs.get<FunctionPtr>("else_branch");
+    const size_t num_then = then_branch->arguments.size();
+    const size_t num_else = else_branch->arguments.size();
+    GuardedCall made;
+    made.attrs = {
+        {"then_branch", branch(*then_branch, part(handles, 1, num_then), id_size)},
+        {"else_branch", branch(*else_branch, part(handles, 1 + num_then, num_else), id_size)}};
+    made.inputs = {GuardedCall::kDecided};
+    add_places(made.inputs, 1, num_then);
+    made.inputs.push_back(GuardedCall::kCallId);
+    add_places(made.inputs, 1 + num_then, num_else);
+    made.inputs.push_back(GuardedCall::kCallId);
+    return made;
+  }
+
+  // The handle of guarded state comes after the call_id.
+  FunctionPtr loop_condition(const Loop& loop, int id_size) {
+    Specs specs = loop.specs_of(*loop.condition, id_size);
+    specs.push_back({kResource, Shape{}});
+    const Places handles = loop.handles_of(loop.num_state, loop.num_condition);
+    return closed(*trace(loop.condition->name, specs, [&](std::span<const Tensor> given) {
+      const Tensor call_id = loop.call_id(given, loop.num_condition);
+      const std::vector<Tensor> go = Body(*this, *loop.condition, handles, call_id)
+                                         .call(loop.arguments(given, loop.num_condition));
+      return apply_many(kIdempotentUpdate, std::vector{call_id, given.back(), go[0]},
+                        once_attrs(decision(), next_number_++, container_), {});
+    }));
+  }
+
+  FunctionPtr loop_body(const Loop& loop, int id_size) {
+    const Places handles = loop.handles_of(loop.num_state + loop.num_condition, loop.num_body);
+    const Specs specs = loop.specs_of(*loop.body, id_size);
+    return closed(*trace(loop.body->name, specs, [&](std::span<const Tensor> given) {
+      const Tensor call_id = loop.call_id(given, loop.num_body);
+      std::vector<Tensor> next =
+          Body(*this, *loop.body, handles, call_id).call(loop.arguments(given, loop.num_body));
+      next.push_back(given[loop.num_state] + int64_t{1});
+      return next;
+    }));
+  }
+
+  GuardedCall while_loop(const Attrs& attrs, const Places& handles, int id_size) {
+    const Loop loop(attrs, handles);
+    GuardedCall made;
+    made.attrs = {{"condition", loop_condition(loop, id_size)},
+                  {"body", loop_body(loop, id_size)},
+                  {"num_state", static_cast<int64_t>(loop.num_state + 1)},
+                  {"maximum_iterations", attrs.integer("maximum_iterations")}};
+    add_places(made.inputs, 0, loop.num_state);
+    made.inputs.push_back(GuardedCall::kZero);
+    add_places(made.inputs, loop.num_state, loop.num_condition);
+    made.inputs.insert(made.inputs.end(), {GuardedCall::kCallId, GuardedCall::kHandle});
+    add_places(made.inputs, loop.num_state + loop.num_condition, loop.num_body);
+    made.inputs.push_back(GuardedCall::kCallId);
+    return made;
+  }
+
+  int64_t& next_number_;  // of a change or a decision
+  const std::string& container_;
+};
 
 }  // namespace
 
@@ -321,7 +316,7 @@ Node IdempotentRewriter::rewrite(Node node, const std::set<NodeOutput>& guarded,
   const Specs specs = graph_.specs(node.inputs);
   node.attrs =
       once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++, container_);
-  node.op = &kOnce;
+  node.op = &kIdempotentUpdate;
   node.inputs.insert(node.inputs.begin(), call_id);
   return node;
 }
@@ -340,9 +335,9 @@ Node IdempotentRewriter::rewrite_calls(Node node, const std::set<NodeOutput>& gu
       .handle = handle,
       .decided =
           [&] {
-            return NodeOutput{add_node(graph_, "Decided", kOnce, {call_id, handle, node.inputs[0]},
-                                       once_attrs(decision(), next_number_++, container_),
-                                       node.device, node.controls)};
+            return NodeOutput{add_node(
+                graph_, "Decided", kIdempotentUpdate, {call_id, handle, node.inputs[0]},
+                once_attrs(decision(), next_number_++, container_), node.device, node.controls)};
           },
       .zero =
           [&] {

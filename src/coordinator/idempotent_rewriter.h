@@ -19,7 +19,8 @@ class IdempotentRewriter {
 
   // Returns `node` as one whose changes are idempotent. The node is not yet part of the graph, and
   // all its inputs are. `guarded` are the handles in the graph of the state concerned. `call_id`
-  // names the call to the task that has the state, see kOnce. May add nodes that the node needs.
+  // names the call to the task that has the state, see kIdempotentUpdate. May add nodes that the
+  // node needs.
   Node rewrite(Node node, const std::set<NodeOutput>& guarded, NodeOutput call_id);
 
  private:

@@ -74,7 +74,7 @@ TEST_F(Gathering, IsTakenOnceByACallThatIsRepeated) {
   push(5);
   EXPECT_EQ(take(1), 2);
   EXPECT_EQ(take(2, 2), 5);
-  EXPECT_ERROR(Code::Cancelled, "is over", take(1));
+  EXPECT_ERROR(Code::Cancelled, "already ended", take(1));
 }
 
 TEST_F(Gathering, IsRefusedToACoordinatorOlderThanTheLast) {

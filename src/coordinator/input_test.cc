@@ -1,4 +1,4 @@
-// Datasets of workers, and arguments. DISTRIBUTE.md, 9.4 and 9.7.
+// Datasets of workers, and arguments.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST_F(WorkersInput, OfAGeneratorIsDeclared) {
   const auto undeclared = coordinator.create_per_worker_dataset(data::generator(numbers));
   EXPECT_ERROR(Code::FailedPrecondition, "generator(f, spec)", undeclared.element_spec());
   EXPECT_ERROR(Code::FailedPrecondition, "generator(f, spec)", first(undeclared, 0, 1));
-  const data::ElementSpec number(data::TensorSpec{kInt64, {}});
+  const data::ElementSpec number(TensorSpec{kInt64, {}});
   const auto declared = coordinator.create_per_worker_dataset(data::generator(numbers, number));
   EXPECT_EQ(first(declared, 0, 2), (Numbers{0, 1}));
 }

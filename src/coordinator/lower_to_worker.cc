@@ -13,11 +13,10 @@
 #include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
 #include "ops/variable_ops.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 namespace {
-
-bool is_local(const DeviceName& device) { return device.job.value_or("localhost") == "localhost"; }
 
 // A function of the handles of a table's shards and of ids that returns the rows of the ids.
 std::shared_ptr<const GraphFunction> lookup_function(const Specs& shards, const Spec& ids) {

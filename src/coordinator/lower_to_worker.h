@@ -29,9 +29,9 @@ struct Destination {
   // Where the value of an argument is kept; the number of its call is fed then. nullopt for an
   // argument whose value is fed. Empty when all values are fed.
   std::function<std::optional<KeptPlace>(size_t argument)> kept = {};
-  // The ID of a call, which its repetition has, too; see kOnce. A restore undoes the changes on the
-  // parameter servers and gives their IDs a new number. It does not undo the changes of the task's
-  // own state, so there is an ID for each. None when calls are never repeated.
+  // The ID of a call, which its repetition has, too; see kIdempotentUpdate. A restore undoes the
+  // changes on the parameter servers and gives their IDs a new number. It does not undo the changes
+  // of the task's own state, so there is an ID for each. None when calls are never repeated.
   std::optional<NodeOutput> call_id = std::nullopt;
   std::optional<NodeOutput> own_call_id = std::nullopt;
 };

@@ -8,7 +8,8 @@
 namespace cohort {
 namespace {
 
-class OutsideOfScheduledFunctions : public testing::TestWithParam<int> {
+// With 1 and 2 replicas, in asynchronous and in synchronous training.
+class OutsideOfScheduledFunctions : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   static std::vector<std::string> devices(int replicas) {
     std::vector<std::string> names;
@@ -21,8 +22,9 @@ class OutsideOfScheduledFunctions : public testing::TestWithParam<int> {
   }
   static std::vector<float> numbers(const Tensor& value) { return value.to_vector<float>(); }
 
-  const int replicas = GetParam();
-  test::CoordinatedCluster here{2, 1, {.devices = devices(replicas)}};
+  const int replicas = std::get<0>(GetParam());
+  test::CoordinatedCluster here{
+      2, 1, {.devices = devices(replicas), .sync = std::get<1>(GetParam())}};
   ParameterServerStrategy& strategy = here.strategy;
 };
 
@@ -110,8 +112,27 @@ TEST(AnOptimizerOutsideOfRun, UpdatesVariablesWithAWarning) {
   EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicas, OutsideOfScheduledFunctions, testing::Values(1, 2),
-                         testing::PrintToStringParamName());
+TEST(ATracedUpdateOutsideOfScheduledFunctions, WaitsForNoOtherGradientsInSynchronousTraining) {
+  test::CoordinatedCluster here(2, 1, {.sync = true});
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable({10.f, 20.f}); });
+  optim::Sgd optimizer({.learning_rate = 0.5});
+  const auto push = function([&](Tensor gradient) {
+    optimizer.apply_gradients({Gradient(gradient)}, {v});
+    return optimizer.iterations().read_value();
+  });
+  const Tensor gradient({2.f, 4.f});
+  push(gradient);
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{9, 18}));
+  coordinator.schedule(push, gradient);
+  coordinator.join();
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{8, 16}));
+  push(gradient);
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{7, 14}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, OutsideOfScheduledFunctions,
+                         testing::Combine(testing::Values(1, 2), testing::Bool()));
 
 }  // namespace
 }  // namespace cohort

@@ -33,10 +33,18 @@ TEST(Roles, AreChecked) {
   EXPECT_ERROR(Code::InvalidArgument, "no ps", check({{"worker", {"h:2"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "no worker", check({{"ps", {"h:2"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "'trainer'", check(kGood, {.task_type = "trainer"}));
-  EXPECT_ERROR(Code::InvalidArgument, "there is none",
+  EXPECT_ERROR(Code::InvalidArgument, "the cluster has none",
                check({{"ps", {"h:1"}}, {"worker", {"h:2"}}}, {.task_type = "chief"}));
   EXPECT_ERROR(Code::InvalidArgument, "worker 2",
                check(kGood, {.task_type = "worker", .task_id = 2}));
+}
+
+TEST(ParameterServerMemory, IsEmptyOrPositive) {
+  const SimpleClusterResolver resolver(kGood);
+  for (const int64_t bad : {0, -1}) {
+    EXPECT_ERROR(Code::InvalidArgument, "ps_memory_bytes must be at least 1",
+                 ParameterServerStrategy(resolver, {.ps_memory_bytes = bad}));
+  }
 }
 
 TEST(Roles, AMissingParameterServerIsNamed) {

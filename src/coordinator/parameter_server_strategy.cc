@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <numeric>
 #include <ostream>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "cohort/server.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
@@ -46,8 +46,8 @@ void check_jobs(const ClusterSpec& cluster) {
   }
   if (count(cluster, "chief") > 1) refuse(cluster, "there is more than one chief");
   if (count(cluster, "evaluator") > 1) refuse(cluster, "there is more than one evaluator");
-  if (count(cluster, "ps") == 0) refuse(cluster, "there is no ps task, which would have variables");
-  if (count(cluster, "worker") == 0) refuse(cluster, "there is no worker, which would run steps");
+  if (count(cluster, "ps") == 0) refuse(cluster, "there is no ps task to keep the variables");
+  if (count(cluster, "worker") == 0) refuse(cluster, "there is no worker task to run the steps");
 }
 
 void check_task(const ClusterSpec& cluster, const std::string& type, std::optional<int> id) {
@@ -55,15 +55,16 @@ void check_task(const ClusterSpec& cluster, const std::string& type, std::option
     refuse(cluster, "this task is a '" + type + "'; a task is chief, worker, ps or evaluator");
   }
   if (type == "evaluator") return;
-  if (!cluster.has_job(type)) refuse(cluster, "this task is a " + type + ", and there is none");
+  if (!cluster.has_job(type)) {
+    refuse(cluster, "this task is a " + type + ", but the cluster has none");
+  }
   if (id && !cluster.has_task(type, *id)) {
-    refuse(cluster, "this task is " + type + " " + std::to_string(*id) + ", which is not there");
+    refuse(cluster, "this task is " + type + " " + std::to_string(*id) +
+                        ", which the cluster does not have");
   }
 }
 
 constexpr const char* kHost = "CPU:0";
-
-constinit ContextSlot<bool> tracing_for_workers;
 
 // A program that is started again gets the same name, so that it finds and clears its old
 // variables.
@@ -97,9 +98,6 @@ void check_roles(const ClusterResolver& resolver) {
   if (type && !type->empty()) check_task(cluster, *type, resolver.task_id());
 }
 
-TracingForWorkers::TracingForWorkers() : ContextValue(tracing_for_workers, true) {}
-bool TracingForWorkers::active() { return tracing_for_workers.get(); }
-
 ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver,
                                                  const ParameterServerOptions& options)
     : resolver_(resolver),
@@ -107,9 +105,10 @@ ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver
       options_(options),
       devices_(devices_of(options)),
       servers_(std::make_shared<ParameterServers>(
-          cluster_, ParameterServersOptions{.container = next_container(),
-                                            .credentials = options.credentials,
-                                            .connect_timeout = options.connect_timeout})),
+          cluster_,
+          ParameterServersOptions{.container = next_container(),
+                                  .credentials = options.credentials,
+                                  .connect_timeout = request_limit(options.connect_timeout)})),
       cross_device_ops_(canonical_device(kHost)),
       group_updates_(servers_) {
   note_joint_training();
@@ -183,7 +182,7 @@ DistributedValue ParameterServerExtended::update_copies(const Variable& variable
 }
 
 bool ParameterServerExtended::groups_gradients() const {
-  return options_.sync && thread_dispatch().builder != nullptr;
+  return options_.sync && TracingForWorkers::active() && thread_dispatch().builder != nullptr;
 }
 
 Tensor ParameterServerExtended::add_to_group(const Gradients& gradients,
@@ -210,12 +209,29 @@ ParameterServerPlan ParameterServerExtended::plan() const {
   return made;
 }
 
+std::vector<std::string> ParameterServerExtended::variables_on(const std::string& task) const {
+  std::vector<std::string> names;
+  const std::lock_guard lock(mutex_);
+  forget_released();
+  for (const PlacedVariable& placed : plan_.variables) {
+    if (placed.device.starts_with(task + "/")) names.push_back(placed.name);
+  }
+  return names;
+}
+
 }  // namespace internal
 
 namespace {
 
 std::unique_ptr<StrategyExtended> make_extended(const ClusterResolver& resolver,
                                                 const ParameterServerOptions& options) {
+  if (options.ps_memory_bytes && *options.ps_memory_bytes < 1) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[ParameterServerStrategy] ps_memory_bytes must be at least 1, got {}; leave it "
+        "empty for no limit",
+        *options.ps_memory_bytes);
+  }
   internal::check_roles(resolver);
   return std::make_unique<internal::ParameterServerExtended>(resolver, options);
 }

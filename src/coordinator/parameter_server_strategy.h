@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/mutex.h"
-#include "base/thread_context.h"
 #include "cohort/cluster_resolver.h"
 #include "cohort/parameter_server.h"
 #include "cohort/sharded_variable.h"
@@ -12,6 +11,7 @@
 #include "coordinator/parameter_servers.h"
 #include "coordinator/remote_variables.h"
 #include "distribute/strategies/worker_strategies.h"
+#include "graph/tracing.h"
 
 namespace cohort::internal {
 
@@ -57,6 +57,8 @@ class ParameterServerExtended : public StrategyExtended,
   const ClusterSpec& cluster() const { return cluster_; }
   ParameterServers& servers() const { return *servers_; }
   ParameterServerPlan plan() const;
+  // The names of the variables on that task, in the order of their creation.
+  std::vector<std::string> variables_on(const std::string& task) const;
 
   std::atomic<bool> is_shut_down = false;  // a coordinator has ended the servers
 
@@ -109,13 +111,6 @@ class ParameterServerExtended : public StrategyExtended,
     int64_t bytes_per_step;
   };
   mutable std::vector<Planned> planned_;
-};
-
-// While it lives, this thread traces code for the workers.
-class [[nodiscard]] TracingForWorkers : ContextValue<bool> {
- public:
-  TracingForWorkers();
-  static bool active();
 };
 
 }  // namespace cohort::internal

@@ -8,19 +8,16 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "coordinator/parameter_server_strategy.h"
-#include "distribute/contexts/context.h"
-#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/sharded_variable.h"
 #include "distribute/variables/variable_creation.h"
 #include "distribute/variables/variable_kinds.h"
-#include "variables/graph_variable.h"
+#include "ops/dispatch.h"
+#include "tensor/memory.h"
 #include "variables/variable_creators.h"
 
 namespace cohort::internal {
 namespace {
-
-int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
 
 VariableOptions options_of_part(const VariableOptions& whole, int64_t part) {
   VariableOptions options = whole;
@@ -178,18 +175,17 @@ Variable ParameterServerExtended::place(const VariableRequest& request, const Te
 
 void ParameterServerExtended::check_room(const std::string& variable, const DeviceName& device,
                                          int64_t bytes) const {
+  if (!options_.ps_memory_bytes) return;
   const ParameterServerPlan now = plan();
   for (size_t ps = 0; ps < servers_->size(); ++ps) {
     const int64_t wanted = now.bytes_per_ps[ps] + bytes;
-    if (servers_->device(ps) != device || options_.ps_memory_bytes <= 0 ||
-        wanted <= options_.ps_memory_bytes) {
-      continue;
-    }
+    if (servers_->device(ps) != device || wanted <= *options_.ps_memory_bytes) continue;
     raise(Code::ResourceExhausted,
           "[ParameterServerStrategy] {} has room for {} bytes of variables; with '{}', which has "
           "{}, it would hold {}. Use more ps tasks, a partitioner, or VariablePlacement::ByBytes. "
           "The plan so far:\n{}",
-          device.split().first, options_.ps_memory_bytes, variable, bytes, wanted, now.to_string());
+          device.split().first, *options_.ps_memory_bytes, variable, bytes, wanted,
+          now.to_string());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/raise.h"
 #include "cluster/ask_server.h"
 #include "coordinator/lower_to_worker.h"
@@ -15,12 +16,18 @@ namespace {
 constexpr std::chrono::milliseconds kExamineLimit{1000};
 // How long an update may take to find its server again. The failure handling finds out whether the
 // server is lost.
-constexpr std::chrono::milliseconds kUpdatePatience{5000};
+constexpr std::chrono::milliseconds kUpdateLimit{5000};
 
 // Whether the session cannot be used any more and the call has not happened.
 bool is_stale(const Status& status) { return status.code == Code::Aborted; }
 
 }  // namespace
+
+int64_t chief_number() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options)
     : options_(std::move(options)) {
@@ -36,22 +43,24 @@ ParameterServers::~ParameterServers() {
   for (const auto& connection : connections_) {
     if (!took_over_ || !connection->connected) continue;
     connection->connected->session->clear_containers(
-        {options_.container, gathering_container(options_.container)}, kExamineLimit);
+        {{options_.container, gathering_container(options_.container)}, options_.chief},
+        kExamineLimit);
   }
 }
 
 void ParameterServers::take_over() {
   took_over_ = true;
-  const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
+  const auto deadline = deadline_after(options_.connect_timeout);
   std::string missing;
   Code code = Code::Unavailable;
   for (const auto& connection : connections_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     const Status status = capture_status([&] {
-      clear_containers(connection->address,
-                       {options_.container, gathering_container(options_.container)},
-                       options_.credentials, std::max(left, std::chrono::milliseconds(100)));
+      clear_containers(
+          connection->address,
+          {{options_.container, gathering_container(options_.container)}, options_.chief},
+          options_.credentials, std::max(left, std::chrono::milliseconds(100)));
       accept(*connection);
     });
     if (status.ok()) continue;
@@ -71,15 +80,6 @@ std::string ParameterServers::unique_name(const std::string& name) {
   std::string free = name;
   while (!names_.insert(free).second) free = fmt::format("{}_{}", name, ++numbers_[name]);
   return free;
-}
-
-ParameterServers::Lease ParameterServers::lease(const DeviceName& device, const std::string& name) {
-  return lease_in(options_.container, device, name);
-}
-
-ParameterServers::Lease ParameterServers::lease_update(const DeviceName& device,
-                                                       const std::string& name) {
-  return lease_in(gathering_container(options_.container), device, name);
 }
 
 ParameterServers::Lease ParameterServers::lease_in(const std::string& container,
@@ -176,14 +176,6 @@ std::string ParameterServers::find_restarted() {
   return "";
 }
 
-void ParameterServers::accept(const std::string& task) { accept(connection(task)); }
-
-void ParameterServers::accept(ServerConnection& connection) {
-  ConnectedPtr opened = open(connection, options_.connect_timeout);
-  connection.incarnation = opened->session->server_incarnation();
-  replace(connection, std::move(opened));
-}
-
 void ParameterServers::make(const GroupUpdate& update, const Tensor& call_id) {
   forget_released_everywhere();
   run(update.home, {.key = update.name,
@@ -191,18 +183,15 @@ void ParameterServers::make(const GroupUpdate& update, const Tensor& call_id) {
                     .values = {},
                     .uses = {update.name},
                     .call_id = call_id,
-                    .patience = std::min(kUpdatePatience, options_.connect_timeout)});
+                    .connect_limit = std::min(kUpdateLimit, options_.connect_timeout)});
 }
 
 void ParameterServers::forget_gathered() {
   for (const auto& connection : connections_) {
-    clear_containers(connection->address, {gathering_container(options_.container)},
+    clear_containers(connection->address,
+                     {{gathering_container(options_.container)}, options_.chief},
                      options_.credentials, kExamineLimit);
   }
-}
-
-void ParameterServers::close_sessions() {
-  for (const auto& connection : connections_) replace(*connection, nullptr);
 }
 
 ParameterServers::ConnectedPtr ParameterServers::open(const ServerConnection& connection,
@@ -233,7 +222,7 @@ void ParameterServers::replace(ServerConnection& connection, ConnectedPtr opened
 }
 
 void ParameterServers::connect(ServerConnection& connection, const Call& call) {
-  std::chrono::milliseconds limit = call.patience;
+  std::chrono::milliseconds limit = call.connect_limit;
   if (limit.count() <= 0) {
     limit = connection.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
                                 : options_.connect_timeout;
@@ -298,7 +287,7 @@ CallPtr ParameterServers::add(const ServerConnection& connection, const Call& ca
   }
   const LoweredFunction lowered = lower_to_worker(*call.make(), call.values, to);
   feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
-  return at.prepare(feeds, lowered.fetches, call.patience);
+  return at.prepare(feeds, lowered.fetches, call.connect_limit);
 }
 
 void ParameterServers::drop(ServerConnection& connection,

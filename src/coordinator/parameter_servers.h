@@ -16,8 +16,13 @@
 
 namespace cohort::internal {
 
+// A number larger than those of earlier chiefs, unless the clocks of their machines were ahead. In
+// that case the servers refuse this chief with an error.
+int64_t chief_number();
+
 struct ParameterServersOptions {
-  std::string container;  // of the variables
+  std::string container;           // of the variables
+  int64_t chief = chief_number();  // tells this chief from an earlier one
   Credentials credentials = {};
   std::chrono::milliseconds connect_timeout{60'000};  // to find a server the first time
   // How long a server may say nothing, and may take to be found again after it was lost.
@@ -35,6 +40,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   size_t size() const { return connections_.size(); }
   const DeviceName& device(size_t ps) const { return connections_[ps]->device; }
   const std::string& container() const { return options_.container; }
+  int64_t chief() const { return options_.chief; }
 
   // A name like `name` that no other variable has.
   std::string unique_name(const std::string& name);
@@ -42,13 +48,17 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // server forgets the variable, at the latest before the next variable is made there. Null when
   // the device is not a parameter server.
   using Lease = std::shared_ptr<const void>;
-  Lease lease(const DeviceName& device, const std::string& name);
+  Lease lease(const DeviceName& device, const std::string& name) {
+    return lease_in(options_.container, device, name);
+  }
   // The same for an update or an accumulator, which the server forgets at the latest before the
   // next update is made.
-  Lease lease_update(const DeviceName& device, const std::string& name);
+  Lease lease_update(const DeviceName& device, const std::string& name) {
+    return lease_in(gathering_container(options_.container), device, name);
+  }
 
   // Finds all servers and clears what an earlier chief kept there. Throws Unavailable, naming the
-  // missing servers.
+  // missing servers, and FailedPrecondition if a later chief has taken them over.
   void take_over();
 
   // Whether a server still has its variables; `task` is "/job:ps/replica:0/task:0".
@@ -58,7 +68,7 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // The task of a server that was restarted; "" when no server was.
   std::string find_restarted();
   // Accepts the restarted server in place of the old one, although it is empty.
-  void accept(const std::string& task);
+  void accept(const std::string& task) { accept(connection(task)); }
 
   // A function of `values` that runs on a server. `make` traces it the first time that `key` is
   // used.
@@ -67,9 +77,9 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
     std::function<std::shared_ptr<const GraphFunction>()> make;
     std::vector<Tensor> values = {};
     std::vector<std::string> uses = {};  // leased names; the plan ends with the first of them
-    // The ID of a call that may be repeated, see kOnce.
+    // The ID of a call that may be repeated, see kIdempotentUpdate.
     std::optional<Tensor> call_id = std::nullopt;
-    std::chrono::milliseconds patience{0};  // to find the server; 0 = as the options say
+    std::chrono::milliseconds connect_limit{0};  // to find the server; 0 = as the options say
   };
   std::vector<Tensor> run(const DeviceName& device, const Call& call);
 
@@ -80,7 +90,9 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // Forgets the gradients that wait for updates.
   void forget_gathered();
   // Closes the sessions. The next call opens a new one.
-  void close_sessions();
+  void close_sessions() {
+    for (const auto& connection : connections_) replace(*connection, nullptr);
+  }
 
  private:
   // A session and the calls that are prepared in it.
@@ -118,7 +130,11 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   ServerConnection* find_connection(const DeviceName& device);  // null when there is none
   ServerConnection& connection(const DeviceName& device);
   ServerConnection& connection(const std::string& task);
-  void accept(ServerConnection& connection);
+  void accept(ServerConnection& connection) {
+    ConnectedPtr opened = open(connection, options_.connect_timeout);
+    connection.incarnation = opened->session->server_incarnation();
+    replace(connection, std::move(opened));
+  }
   Lease lease_in(const std::string& container, const DeviceName& device, const std::string& name);
   // If it throws, `ready` has the session, if there was one.
   void prepare(ServerConnection& connection, const Call& call, Ready& ready);

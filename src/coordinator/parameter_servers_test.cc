@@ -28,8 +28,6 @@ using std::chrono::milliseconds;
 // they use the server's own address.
 class CutNetwork : public testing::Test {
  protected:
-  using Clock = std::chrono::steady_clock;
-
   internal::GroupUpdate update(const std::string& name) const {
     return {.name = name,
             .home = servers->device(0),
@@ -49,10 +47,6 @@ class CutNetwork : public testing::Test {
           internal::ParameterServersOptions{.container = "cut", .silence_limit = kSilence});
 
   static constexpr milliseconds kSilence{1500};
-  // The silence is noticed after 1.25 x kSilence, and the connection takes up to 4 s to close.
-  // Without the watch each question had its own limit of 6 s or more: 22 s for a released name, and
-  // 26 s for an update that the server did not know.
-  static constexpr milliseconds kSoon{12'000};
 
  private:
   int64_t calls_ = 0;
@@ -73,9 +67,10 @@ TEST_F(CutNetwork, EndsAnUpdateThatTheServerDoesNotKnow) {
   servers->take_over();
   EXPECT_TRUE(make(update("known")).ok());
   relay.cut();
-  const auto began = Clock::now();
-  EXPECT_EQ(make(update("new")).code, Code::Unavailable);
-  EXPECT_LT(Clock::now() - began, kSoon);
+  const Status cut = make(update("new"));
+  EXPECT_EQ(cut.code, Code::Unavailable) << cut.to_string();
+  // Without the watch the question ends by its own limit of 10 s, with another text.
+  EXPECT_NE(cut.message.find("was silent"), std::string::npos) << cut.to_string();
   EXPECT_TRUE(make(update("new")).ok());
 }
 
@@ -85,10 +80,13 @@ TEST_F(CutNetwork, EndsAnUpdateThatComesAfterReleasedNames) {
   EXPECT_TRUE(make(known).ok());
   servers->lease_update(servers->device(0), "released").reset();
   relay.cut();
-  const auto began = Clock::now();
+  const auto began = std::chrono::steady_clock::now();
   const Status status = make(known);  // the update may find a new connection
   EXPECT_TRUE(status.ok() || status.code == Code::Unavailable) << status.to_string();
-  EXPECT_LT(Clock::now() - began, kSoon);
+  // Real time, because the update may succeed either way. The watch notices the silence after
+  // 1.25 x kSilence, and the connection takes up to 4 s to close. Without the watch each question
+  // had its own limit: 22 s in all.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(14'000));
   EXPECT_TRUE(make(known).ok());
 }
 
@@ -166,8 +164,9 @@ class SilentListener {
   const int socket_;
 };
 
-// Callers that wait for a silent server wait at the same time and do not hold up others.
-// One after the other they would take 12 s.
+// Callers that wait for a silent server wait at the same time and do not hold up others. Real time
+// is the subject, so the bound is far from both sides: together the callers take 3 s, one after the
+// other 48 s.
 TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   test::LocalCluster cluster(1, 0);
   const auto servers = std::make_shared<internal::ParameterServers>(
@@ -181,7 +180,7 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   const SilentListener silent(port);
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::future<Status>> calls;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 16; ++i) {
     calls.push_back(
         std::async(std::launch::async, [&] { return error_of([&] { (void)variable->read(); }); }));
   }
@@ -194,7 +193,7 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
     EXPECT_EQ(status.code, Code::Unavailable) << status.to_string();
     EXPECT_NE(status.message.find(kLost), std::string::npos) << status.message;
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(25));
 }
 
 TEST(ParameterServers, ThatAreFrozenDoNotHoldUpTheEndOfAChief) {
@@ -207,8 +206,27 @@ TEST(ParameterServers, ThatAreFrozenDoNotHoldUpTheEndOfAChief) {
   cluster.task("ps", 0).freeze();
   const auto began = std::chrono::steady_clock::now();
   servers = nullptr;
-  // An answer would be waited for during 60 s.
+  // Real time is the subject: a chief that waits for an answer takes 60 s, any other about 1 s.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
+// A chief that was frozen while another took its place may end long after.
+TEST(ParameterServers, KeepTheVariablesOfALaterChief) {
+  const test::LocalCluster cluster(1, 0);
+  const auto chief = [&](int64_t number) {
+    return std::make_shared<internal::ParameterServers>(
+        cluster.spec(), internal::ParameterServersOptions{.container = "main", .chief = number});
+  };
+  auto early = chief(1);
+  early->take_over();
+  const auto lost = make_variable(early);
+  const auto late = chief(2);
+  late->take_over();
+  const auto kept = make_variable(late);
+  early = nullptr;
+  EXPECT_EQ(kept->read().to<float>(), 1.f);
+  EXPECT_ERROR(Code::FailedPrecondition, "started 0.000 s later has taken over /job:ps",
+               chief(1)->take_over());
 }
 
 // The error is the same whether the server has the plan or has to make it first.

@@ -2,7 +2,6 @@
 
 #include "base/raise.h"
 #include "data/common_description.h"
-#include "data/iterator.h"
 #include "data/node.h"
 #include "distribute/input/distributed_input.h"
 #include "distribute/strategies/worker_strategies.h"
@@ -14,7 +13,7 @@ namespace {
 
 [[noreturn]] void raise_not_here() {
   raise(Code::Unimplemented,
-        "[PerWorkerIterator] its elements are on the workers; pass it to "
+        "[PerWorkerIterator] the elements are on the workers; pass the iterator to "
         "ClusterCoordinator::schedule and take them in the function");
 }
 
@@ -24,8 +23,8 @@ void check_probe(const data::Dataset& dataset) {
        data::internal::all_stages(data::internal::DatasetAccess::node(dataset))) {
     if (!stage->generates() || stage->spec()) continue;
     raise(Code::FailedPrecondition,
-          "[PerWorkerDataset] what a generator makes on the workers is not known here; declare its "
-          "elements, data::generator(f, spec)");
+          "[PerWorkerDataset] the element type of a generator on the workers is unknown here; "
+          "declare it with data::generator(f, spec)");
   }
 }
 
@@ -33,11 +32,11 @@ void check_probe(const data::Dataset& dataset) {
 
 PerWorkerData::Pipeline PerWorkerData::pipeline_in(const PerWorkerSpec& spec) {
   if (const auto* plain = std::get_if<data::Dataset>(&spec)) return {*plain, 1};
-  const DistributedInput& input = *std::get<DistributedDataset>(spec).input();
+  const DistributedInput& input = *Access::impl(std::get<DistributedDataset>(spec));
   if (input.rebuild) return {input.pipelines[0], input.replicas()};
   raise(Code::InvalidArgument,
-        "[create_per_worker_dataset] the dataset is distributed by a strategy that has no workers "
-        "elsewhere; use the ParameterServerStrategy's");
+        "[create_per_worker_dataset] the dataset is distributed by a strategy without remote "
+        "workers; distribute it by the ParameterServerStrategy");
 }
 
 PerWorkerData::Pipeline PerWorkerData::build(int worker, int workers) const {
@@ -86,21 +85,18 @@ const std::optional<data::ElementSpec>& PerWorkerData::element_spec() const {
 std::optional<data::Element> PerWorkerSource::next() { raise_not_here(); }
 std::string PerWorkerSource::save() { raise_not_here(); }
 
-std::optional<data::ElementSpec> PerWorkerSource::find_spec() const {
-  return data_->element_spec();
-}
-
 }  // namespace internal
 
 data::Element PerWorkerIterator::next() const { internal::raise_not_here(); }
 
 PerWorkerIterator PerWorkerDataset::iterator() const {
-  if (data::internal::tracing()) {
+  if (internal::is_tracing()) {
     internal::raise(Code::FailedPrecondition,
                     "[PerWorkerDataset] iterator() cannot be part of a traced function; call it "
                     "outside and pass the iterator as an argument");
   }
-  return PerWorkerIterator(data::Iterator(std::make_shared<internal::PerWorkerSource>(data_)));
+  return internal::Access::make<PerWorkerIterator>(
+      internal::Access::make<data::Iterator>(std::make_shared<internal::PerWorkerSource>(data_)));
 }
 
 data::ElementSpec PerWorkerDataset::element_spec() const {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/mutex.h"
-#include "cohort/per_worker.h"
+#include "cohort/coordinator.h"
 #include "data/iterator.h"
 
 namespace cohort::internal {
@@ -50,7 +50,7 @@ class PerWorkerSource : public data::internal::IteratorBase {
   std::string save() override;
 
  protected:
-  std::optional<data::ElementSpec> find_spec() const override;
+  std::optional<data::ElementSpec> find_spec() const override { return data_->element_spec(); }
 
  private:
   const std::shared_ptr<const PerWorkerData> data_;

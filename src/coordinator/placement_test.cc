@@ -1,4 +1,4 @@
-// Which variables go to which parameter server, in how many parts. DISTRIBUTE.md, 9.2 and 9.3.
+// Which variables go to which parameter server, in how many parts.
 
 #include <gtest/gtest.h>
 

@@ -94,9 +94,9 @@ TEST(PerWorkerValues, AreThoseOfTheWorkerThatRuns) {
       EXPECT_EQ(coordinator.fetch(more).to<float>(), 10 * worker + 1);
     }
     EXPECT_EQ(coordinator.fetch(own)[1].to<float>(), 10);
-    EXPECT_ERROR(Code::InvalidArgument, "has 1 values, and there are 2 workers",
+    EXPECT_ERROR(Code::InvalidArgument, "got 1 values for 2 workers",
                  coordinator.schedule(kAddOne, PerWorkerValues<Tensor>({own[0]})));
-    EXPECT_ERROR(Code::InvalidArgument, "one for each worker",
+    EXPECT_ERROR(Code::InvalidArgument, "one value for each worker, got none",
                  coordinator.schedule(kAddOne, PerWorkerValues<Tensor>({})));
   }
 }

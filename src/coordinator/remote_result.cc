@@ -47,8 +47,8 @@ void RemoteArguments::Impl::check(int workers, bool allowed) const {
     }
     if (entry.per_worker && entry.results.size() != static_cast<size_t>(workers)) {
       raise(Code::InvalidArgument,
-            "[Coordinator] PerWorkerValues has {} values, and there are {} workers; it needs one "
-            "for each",
+            "[Coordinator] PerWorkerValues needs one value for each worker, got {} values for {} "
+            "workers",
             entry.results.size(), workers);
     }
     for (const auto& result : entry.results) throw_if_error(result->error());
@@ -57,7 +57,7 @@ void RemoteArguments::Impl::check(int workers, bool allowed) const {
 
 void throw_no_values() {
   raise(Code::InvalidArgument,
-        "[Coordinator] PerWorkerValues has no values; it needs one for each worker");
+        "[Coordinator] PerWorkerValues needs one value for each worker, got none");
 }
 
 }  // namespace cohort::internal

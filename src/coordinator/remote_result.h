@@ -5,9 +5,10 @@
 #include <functional>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "cohort/coordinator.h"
 #include "cohort/error.h"
-#include "cohort/remote_value.h"
 #include "graph/function_graph.h"
 #include "ops/op.h"
 
@@ -46,9 +47,6 @@ class RemoteResult {
     if (kept_) kept_->unneeded->add(kept_->call);
   }
 
-  RemoteResult(const RemoteResult&) = delete;
-  RemoteResult& operator=(const RemoteResult&) = delete;
-
   // The first call of one of these counts.
   void set(std::vector<Tensor> tensors, std::optional<KeptOn> kept = std::nullopt) {
     settle([&] {
@@ -77,7 +75,8 @@ class RemoteResult {
   // Waits at most that long. Returns whether the function has ended.
   bool is_ready_within(std::chrono::milliseconds time) const {
     std::unique_lock lock(mutex_);
-    return settled_.wait_for(lock, time, [&] { return status_ != RemoteValueStatus::NotReady; });
+    return settled_.wait_until(lock, deadline_after(time),
+                               [&] { return status_ != RemoteValueStatus::NotReady; });
   }
 
   // Waits for the tensors. Throws the error if the function failed.

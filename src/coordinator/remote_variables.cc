@@ -5,13 +5,11 @@
 #include <atomic>
 
 #include "base/raise.h"
+#include "cohort/coordinator.h"
 #include "cohort/graph.h"
-#include "cohort/per_worker.h"
 #include "coordinator/parameter_servers.h"
-#include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "tensor/print.h"
-#include "variables/graph_variable.h"
 
 namespace cohort {
 namespace internal {
@@ -64,13 +62,6 @@ std::string next_name(const std::string& name) {
 }
 
 }  // namespace
-
-RemoteCell::RemoteCell(std::string name, DeviceName device,
-                       std::shared_ptr<ParameterServers> servers, std::shared_ptr<const void> lease)
-    : VariableCell(std::move(name)),
-      device_(std::move(device)),
-      servers_(std::move(servers)),
-      lease_(std::move(lease)) {}
 
 std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inputs,
                                     const Attrs& attrs) const {
@@ -175,10 +166,10 @@ class WorkerVariable : public SingleVariable {
  protected:
   // Throws unless a function is traced.
   const VariableHandle& usable_handle() const override {
-    if (thread_dispatch().builder != nullptr && !builds_session_graph()) return handle_;
+    if (is_tracing()) return handle_;
     raise(Code::FailedPrecondition,
           "[PerWorkerVariable] '{}' is on the workers; use it in functions that they run, or read "
-          "all of them with ClusterCoordinator::read_all()",
+          "all copies with ClusterCoordinator::read_all()",
           name());
   }
 };

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "cohort/device.h"
-#include "cohort/error.h"
 #include "ops/dispatch.h"
 #include "variables/single_variable.h"
 
@@ -16,7 +15,11 @@ class RemoteCell : public VariableCell, public RemoteResource {
  public:
   // The cell holds the lease. When the lease ends, the server may forget the variable.
   RemoteCell(std::string name, DeviceName device, std::shared_ptr<ParameterServers> servers,
-             std::shared_ptr<const void> lease);
+             std::shared_ptr<const void> lease)
+      : VariableCell(std::move(name)),
+        device_(std::move(device)),
+        servers_(std::move(servers)),
+        lease_(std::move(lease)) {}
 
   const DeviceName& device() const { return device_; }
   std::vector<Tensor> run(const OpDef& op, std::span<const Tensor> inputs,

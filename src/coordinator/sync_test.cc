@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/parameter_server_strategy.h"
-#include "runtime/traces.h"
+#include "runtime/compiled_trace.h"
 #include "support/coordinated_cluster.h"
 #include "support/eventually.h"
 
@@ -26,7 +26,8 @@ struct SyncCluster : test::CoordinatedCluster {
   std::vector<internal::GroupUpdatePtr> group_updates() {
     const auto scope = strategy.scope();
     const internal::TracingForWorkers tracing;
-    return internal::GroupUpdates::of(step_.trace(Tensor(0.f)).trace->function());
+    return internal::GroupUpdates::of(
+        internal::Access::trace(step_, Tensor(0.f)).trace->function());
   }
 
  private:

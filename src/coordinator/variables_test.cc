@@ -280,10 +280,12 @@ TEST(PartitionedVariables, MayBeMadePartByPart) {
     return Variable(PartInitializer({2, 2}, make));
   });
   EXPECT_EQ(calls.back(), "(2, 2) at 0");  // not cut: once, the whole
-  EXPECT_ERROR(Code::InvalidArgument, "is to be float32 (3, 2)", here.strategy.create([&] {
-    return Variable(PartInitializer(
-        {7, 2}, [](const Shape&, const std::vector<int64_t>&) { return Tensor({1.f}); }));
-  }));
+  EXPECT_ERROR(
+      Code::InvalidArgument, "must be float32 (3, 2), but the initializer made",
+      here.strategy.create([&] {
+        return Variable(PartInitializer(
+            {7, 2}, [](const Shape&, const std::vector<int64_t>&) { return Tensor({1.f}); }));
+      }));
 }
 
 TEST(PartitionedVariables, ThatAreNotPartInitialisedAreMadeWholeOnce) {

@@ -25,21 +25,6 @@ bool WorkerChannel::Lowered::is_dead() const {
          std::ranges::any_of(resources, [](const auto& each) { return each.expired(); });
 }
 
-bool WorkerChannel::is_open() const {
-  const std::lock_guard lock(mutex_);
-  return connected_ != nullptr && !connected_->is_worn_out();
-}
-
-uint64_t WorkerChannel::generation() const {
-  const std::lock_guard lock(mutex_);
-  return generation_;
-}
-
-bool WorkerChannel::is_gone(uint64_t generation) const {
-  const std::lock_guard lock(mutex_);
-  return generation != generation_ || !connected_ || connected_->session->is_lost();
-}
-
 void WorkerChannel::open() {
   const std::lock_guard one_at_a_time(lowering_);
   if (!is_open()) open_session();
@@ -47,7 +32,8 @@ void WorkerChannel::open() {
 
 void WorkerChannel::open_session() {
   if (!cleared_) {
-    clear_containers(options_.address, {options_.container}, options_.credentials, kOpenLimit);
+    clear_containers(options_.address, {{options_.container}, options_.chief}, options_.credentials,
+                     kOpenLimit);
     cleared_ = true;
   }
   SessionOptions options;
@@ -85,14 +71,10 @@ void WorkerChannel::cancel() {
 }
 
 void WorkerChannel::clear() {
-  const Status status = capture_status(
-      [&] { connected()->session->clear_containers({options_.container}, kOpenLimit); });
+  const Status status = capture_status([&] {
+    connected()->session->clear_containers({{options_.container}, options_.chief}, kOpenLimit);
+  });
   if (!status.ok()) log_debug("[Coordinator] {}", status.message);
-}
-
-std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
-  const std::lock_guard lock(mutex_);
-  return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
 }
 
 NodeOutput WorkerChannel::bind_iterator(Connected& to,
@@ -160,7 +142,7 @@ CallPtr WorkerChannel::lower(Connected& to, const Closure& closure, const Places
     call = to.prepare(feeds, lowered.fetches, kPrepareLimit);
   });
   if (status.code == Code::DeadlineExceeded) {
-    raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
+    raise(Code::Unavailable, "[Coordinator] worker {} could not prepare function '{}': {}", task(),
           closure.trace->function().name, status.message);
   }
   throw_if_error(status);
@@ -193,7 +175,12 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
         place ? fmt::format("{} {};", place->device.to_string(), place->output) : ";";
   }
   std::shared_ptr<Connected> to = connected();
-  if (const auto known = find_lowered(*to, key)) return {to->session, known, to->state};
+  if (const auto known = find_lowered(*to, key)) {
+    // Another thread that lowers a function releases the state itself.
+    const std::unique_lock if_free(lowering_, std::try_to_lock);
+    if (if_free) release_state(*to);
+    return {to->session, known, to->state};
+  }
   const std::lock_guard one_at_a_time(lowering_);
   to = connected();
   if (to->is_spoiled) {  // by another thread, after this one has looked for a session
@@ -233,6 +220,7 @@ void WorkerChannel::release_state(Connected& to) {
     if (state.expired()) names.push_back(name);
   }
   if (names.empty()) return;
+  forget_dead(to);  // the worker's plans of functions that used the state still refer to it
   if (!to.forget(names, options_.container, options_.home, kPrepareLimit)) return;
   for (const std::string& name : names) {
     bound_.erase(name);

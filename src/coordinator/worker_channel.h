@@ -15,8 +15,9 @@ struct WorkerChannelOptions {
   DeviceName home = {};  // "/job:worker/replica:0/task:0/device:CPU:0"
   std::string address = {};
   std::string container = {};
+  int64_t chief = 0;
   Credentials credentials = {};
-  std::chrono::milliseconds function_timeout{0};
+  std::optional<std::chrono::milliseconds> function_timeout = std::nullopt;
   bool keep_results = false;
   // The device that still keeps a result; nullopt when no device does.
   std::function<std::optional<DeviceName>(const KeptOn&)> find_kept = {};
@@ -31,12 +32,15 @@ class WorkerChannel {
   int worker() const { return options_.worker; }
   const std::string& address() const { return options_.address; }
   std::string task() const { return options_.home.split().first; }
-  bool is_open() const;
+  bool is_open() const {
+    const std::lock_guard lock(mutex_);
+    return connected_ != nullptr && !connected_->is_worn_out();
+  }
   // Opens a session when there is none, and replaces a session whose graph is worn out. Runs under
   // way end in the session that they began in. Throws Unavailable when the worker does not answer
   // soon.
   void open();
-  // The IDs of a call, see kOnce.
+  // The IDs of a call, see kIdempotentUpdate.
   struct CallIds {
     Tensor servers;  // for parameter servers
     Tensor own;      // for the worker
@@ -44,14 +48,23 @@ class WorkerChannel {
   Results run(const Closure& closure, const CallIds& ids);
   // The device that keeps results which were made in that state of the worker; nullopt when the
   // state was lost.
-  std::optional<DeviceName> home_in(uint64_t state) const;
+  std::optional<DeviceName> home_in(uint64_t state) const {
+    const std::lock_guard lock(mutex_);
+    return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
+  }
   // Ends the session. The next session gets all functions again and, if the worker has lost its
   // state, new iterators. Returns false when another thread has ended the session.
   bool drop(uint64_t generation, bool lost_state);
   // The number of the session, for reporting a failed run.
-  uint64_t generation() const;
+  uint64_t generation() const {
+    const std::lock_guard lock(mutex_);
+    return generation_;
+  }
   // Whether that session was dropped or has lost its connection.
-  bool is_gone(uint64_t generation) const;
+  bool is_gone(uint64_t generation) const {
+    const std::lock_guard lock(mutex_);
+    return generation != generation_ || !connected_ || connected_->session->is_lost();
+  }
   // Makes all runs end with Cancelled.
   void cancel();
   // Has the worker, if it answers, forget all iterators, variables and results. Nothing runs.

@@ -18,22 +18,6 @@ int64_t bytes_of(DType dtype, const Shape& shape) {
   return product;
 }
 
-}  // namespace
-
-Tensor TensorBytes::finish(DType dtype, const Shape& shape) && {
-  // A damaged file may hold any byte, but a bool must be 0 or 1.
-  if (dtype == kBool) {
-    for (std::byte& value : bytes_) value = std::byte{value != std::byte{0}};
-  }
-  if (tensor_.defined()) return std::move(tensor_);
-  static constexpr std::byte kNothing{};
-  const void* data = bytes_.empty() ? &kNothing : bytes_.data();
-  return Tensor::from_memory(data, dtype, shape,
-                             [owner = std::move(owned_)]() mutable { owner.reset(); });
-}
-
-namespace {
-
 // Reverses the bytes of each element of that width.
 void swap_bytes(std::span<std::byte> bytes, size_t width) {
   for (size_t at = 0; width > 1 && at + width <= bytes.size(); at += width) {
@@ -80,7 +64,31 @@ void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& sh
         shape.to_string());
 }
 
+// Returns the table from which the names come; null if they do not come from a table.
+const Table* list_of(const Node& names) {
+  const Node* node = &names;
+  while (node->role() == NodeRole::PassThrough) node = &node->input();
+  return dynamic_cast<const Table*>(node);
+}
+
+std::optional<ElementSpec> row_spec(const ArrayHeader& header) {
+  if (header.shape.rank() == 0) return std::nullopt;
+  return ElementSpec(TensorSpec{header.dtype, header.shape.without(0)});
+}
+
 }  // namespace
+
+Tensor TensorBytes::finish(DType dtype, const Shape& shape) && {
+  // A damaged file may hold any byte, but a bool must be 0 or 1.
+  if (dtype == kBool) {
+    for (std::byte& value : bytes_) value = std::byte{value != std::byte{0}};
+  }
+  if (tensor_.defined()) return std::move(tensor_);
+  static constexpr std::byte kNothing{};
+  const void* data = bytes_.empty() ? &kNothing : bytes_.data();
+  return Tensor::from_memory(data, dtype, shape,
+                             [owner = std::move(owned_)]() mutable { owner.reset(); });
+}
 
 TensorBytes read_whole(std::string_view format, BufferedBytes& bytes, const ArrayHeader& header) {
   TensorBytes content = read_elements(format, bytes, header, header.shape);
@@ -102,26 +110,10 @@ ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader h
   row_bytes_ = size_of(header_.dtype);
   for (const int64_t size : row_) {
     if (!__builtin_mul_overflow(row_bytes_, size, &row_bytes_)) continue;
-    raise(Code::DataLoss, "[{}] '{}': rows of {} are too large", format_, bytes_.name(),
-          row_.to_string());
+    raise(Code::DataLoss, "[{}] '{}': a row of shape {} has more bytes than fit into 64 bits",
+          format_, bytes_.name(), row_.to_string());
   }
 }
-
-namespace {
-
-// Returns the list that the names are a selection of; null if there is none.
-const Table* list_of(const Node& names) {
-  const Node* node = &names;
-  while (node->role() == NodeRole::PassThrough) node = &node->input();
-  return dynamic_cast<const Table*>(node);
-}
-
-std::optional<ElementSpec> row_spec(const ArrayHeader& header) {
-  if (header.shape.rank() == 0) return std::nullopt;
-  return ElementSpec(TensorSpec{header.dtype, header.shape.without(0)});
-}
-
-}  // namespace
 
 std::optional<std::vector<ArrayHeader>> ArrayNode::headers(const Table& names) const {
   constexpr int64_t kMaxFiles = 64;
@@ -146,7 +138,7 @@ std::optional<ElementSpec> ArrayNode::spec() const {
   return all;
 }
 
-int64_t ArrayNode::cardinality() const {
+Cardinality ArrayNode::cardinality() const {
   if (input().cardinality() == 0) return 0;
   const auto* names = dynamic_cast<const Table*>(&input());
   const auto found = names == nullptr ? std::nullopt : headers(*names);
@@ -185,7 +177,9 @@ void ArrayRows::check_left(int64_t count) const {
 void ArrayRows::position(PositionFields& fields) {
   fields.flag(ended_);
   file_position(fields, bytes_, at_);
-  if (at_ > header_.shape[0]) raise_bad_state("the file has fewer rows");
+  if (at_ > header_.shape[0])
+    raise_bad_state(fmt::format("'{}' has {} rows, but the position is at row {}", bytes_.name(),
+                                header_.shape[0], at_));
 }
 
 }  // namespace cohort::data::internal

@@ -84,7 +84,7 @@ class ArrayNode : public ReaderNode {
   virtual ArrayHeader read_header(BufferedBytes& bytes) const = 0;
 
   std::optional<ElementSpec> spec() const final;
-  int64_t cardinality() const final;
+  Cardinality cardinality() const final;
 
   std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const final {
     BufferedBytes bytes(std::move(file));

@@ -26,13 +26,8 @@ NodePtr with_changed_inputs(const Node& node, const Change& change) {
   return with_inputs(node, std::move(inputs));
 }
 
-struct Share {
-  int64_t workers;
-  int64_t worker;
-};
-
 // One worker's shard, of which each must get an element.
-NodePtr shard_of(const NodePtr& input, const Share& share) {
+NodePtr shard_of(const NodePtr& input, const InputShare& share) {
   const Dataset whole = DatasetAccess::make(input);
   return DatasetAccess::node(whole.shard(share.workers, share.worker, {.require_each = true}));
 }
@@ -43,7 +38,6 @@ void check_policy(AutoShardPolicy policy) {
         static_cast<int>(policy));
 }
 
-bool takes_file_names(const Node& node);
 bool reads_files(const Node& node);
 
 std::optional<Element> first_element(const Node& node) {
@@ -72,19 +66,12 @@ bool opens_its_string(const Node& node) {
   return false;
 }
 
-bool maps_file_names(const Node& node) { return maps_strings(node) && opens_its_string(node); }
-
 bool reads_files(const Node& node) {
-  return takes_file_names(node) ||
-         std::ranges::any_of(node.inputs,
-                             [](const NodePtr& input) { return reads_files(*input); }) ||
-         maps_file_names(node);
-}
-
-// Whether the input of `node` is a sequence of file names.
-bool takes_file_names(const Node& node) {
   if (node.role() == NodeRole::Reader) return true;
-  return node.role() == NodeRole::Expand && expands_to_files(node);
+  if (node.role() == NodeRole::Expand && expands_to_files(node)) return true;
+  return std::ranges::any_of(node.inputs,
+                             [](const NodePtr& input) { return reads_files(*input); }) ||
+         (maps_strings(node) && opens_its_string(node));
 }
 
 // Finds out whether stages of a dataset read files, or takes the answers from a plan.
@@ -123,10 +110,10 @@ class Answers {
   [[noreturn]] static void raise_undecided(const Node& node, const Status& failure) {
     throw Error(Status{
         .code = code_in_stage(failure),
-        .message = fmt::format("[AutoShard] cannot find out whether stage {} reads files, because "
-                               "its first element fails: {}; set AutoShardPolicy::Data or Off if "
-                               "it does not",
-                               node.kind(), failure.message),
+        .message = fmt::format(
+            "[AutoShard] cannot find out whether stage {} reads files, because its first element "
+            "fails: {}; set AutoShardPolicy::Data or Off if the stage reads no files",
+            node.kind(), failure.message),
         .origin = failure.origin,
         .cause = failure.cause});
   }
@@ -144,7 +131,7 @@ NodePtr without_shuffles(const NodePtr& node, std::vector<NodePtr>& shuffles) {
 }
 
 // Divides the names among workers before they are shuffled.
-NodePtr shard_names(const NodePtr& names, const Share& share) {
+NodePtr shard_names(const NodePtr& names, const InputShare& share) {
   std::vector<NodePtr> shuffles;
   NodePtr divided = shard_of(without_shuffles(names, shuffles), share);
   for (const NodePtr& shuffle : shuffles) divided = with_inputs(*shuffle, {divided});
@@ -166,7 +153,7 @@ class NoFiles : public Error {
 
 // Returns the dataset with its file names divided. Without a share it returns the dataset
 // unchanged, and throws NoFiles if files cannot be divided.
-NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answers& answers) {
+NodePtr shard_files(const NodePtr& node, const std::optional<InputShare>& share, Answers& answers) {
   const auto names_divided = [&] {
     return share ? with_inputs(*node, {shard_names(node->inputs[0], *share)}) : node;
   };
@@ -176,78 +163,36 @@ NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answ
   if (role != NodeRole::PassThrough && role != NodeRole::Transform && role != NodeRole::Join) {
     raise_no_files(*node);
   }
-  NodePtr changed;
   try {
-    changed = with_changed_inputs(
+    return with_changed_inputs(
         *node, [&](const NodePtr& input) { return shard_files(input, share, answers); });
   } catch (const NoFiles&) {
     if (!maps_strings(*node) || !answers.opens_its_string(*node)) throw;
     return names_divided();
   }
-  return changed;
 }
 
-NodePtr shard_elements(const NodePtr& node, const Share& share) {
+NodePtr shard_elements(const NodePtr& node, const InputShare& share) {
   if (node->is_sharded_before()) {
     return with_inputs(*node, {shard_elements(node->inputs[0], share)});
   }
   return shard_of(node, share);
 }
 
-NodePtr fill_hints(const NodePtr& node, const Share& share) {
+NodePtr fill_hints(const NodePtr& node, const InputShare& share) {
   const std::shared_ptr<Node> copy = node->clone();
   for (NodePtr& input : copy->inputs) input = fill_hints(input, share);
   copy->fill_shard_hint(share.workers, share.worker);
   return copy;
 }
 
-NodePtr shard_by(const ShardPlan& plan, const NodePtr& node, const Share& share) {
+NodePtr shard_by(const ShardPlan& plan, const NodePtr& node, const InputShare& share) {
   if (plan.policy == AutoShardPolicy::Hint) return fill_hints(node, share);
   if (plan.policy == AutoShardPolicy::Off) return node;
   if (plan.policy == AutoShardPolicy::Data) return shard_elements(node, share);
   Answers answers(plan.reads_files);
   return shard_files(node, share, answers);
 }
-
-}  // namespace
-
-ShardPlan plan_shards(const Dataset& dataset, AutoShardPolicy policy) {
-  check_policy(policy);
-  if (policy != AutoShardPolicy::Auto && policy != AutoShardPolicy::File) return {policy};
-  Answers answers;
-  try {
-    shard_files(DatasetAccess::node(dataset), {}, answers);
-  } catch (const NoFiles&) {
-    if (policy == AutoShardPolicy::Auto) return {AutoShardPolicy::Data};
-  }
-  return {AutoShardPolicy::File, answers.all()};
-}
-
-void warn_of_data_sharding(const Dataset& dataset, int64_t workers) {
-  static cohort::internal::Mutex mutex;
-  static std::set<std::string> said;
-  const std::string stages = dataset.to_string();
-  const std::lock_guard lock(mutex);
-  if (!said.insert(stages).second) return;  // a program may distribute it again in every epoch
-  cohort::internal::log_warning(
-      "[AutoShard] no reader of files in {}: every worker reads everything and keeps one batch "
-      "in {}; set AutoShardPolicy::Data or Off to say that this is meant",
-      stages, workers);
-}
-
-Dataset fill_shard_hints(const Dataset& dataset, int64_t workers, int64_t worker) {
-  return DatasetAccess::make(fill_hints(DatasetAccess::node(dataset), {workers, worker}));
-}
-
-Dataset auto_shard(const Dataset& dataset, const ShardPlan& plan, int64_t workers, int64_t worker) {
-  if (workers < 1 || worker < 0 || worker >= workers) {
-    raise(Code::InvalidArgument, "[AutoShard] there is no worker {} of {}", worker, workers);
-  }
-  if (workers == 1 && plan.policy != AutoShardPolicy::Hint) return dataset;
-  return DatasetAccess::make(shard_by(plan, DatasetAccess::node(dataset), {workers, worker}));
-}
-
-namespace {
 
 // Returns the first dimensions of all tensors; nullopt if one is unknown.
 std::optional<std::vector<int64_t>> first_sizes(const ElementSpec& spec) {
@@ -277,6 +222,43 @@ int64_t size_by_stages(const Node& node) {
 
 }  // namespace
 
+ShardPlan plan_shards(const Dataset& dataset, AutoShardPolicy policy) {
+  check_policy(policy);
+  if (policy != AutoShardPolicy::Auto && policy != AutoShardPolicy::File) return {policy};
+  Answers answers;
+  try {
+    shard_files(DatasetAccess::node(dataset), {}, answers);
+  } catch (const NoFiles&) {
+    if (policy == AutoShardPolicy::Auto) return {AutoShardPolicy::Data};
+  }
+  return {AutoShardPolicy::File, answers.all()};
+}
+
+void warn_of_data_sharding(const Dataset& dataset, int64_t workers) {
+  static cohort::internal::Mutex mutex;
+  static std::set<std::string> said;
+  const std::string stages = dataset.to_string();
+  const std::lock_guard lock(mutex);
+  if (!said.insert(stages).second) return;  // a program may distribute it again in every epoch
+  cohort::internal::log_warning(
+      "[AutoShard] the dataset {} has no reader of files: every worker reads everything and keeps "
+      "one batch in {}; set AutoShardPolicy::Data or Off to confirm this",
+      stages, workers);
+}
+
+Dataset fill_shard_hints(const Dataset& dataset, int64_t workers, int64_t worker) {
+  return DatasetAccess::make(fill_hints(DatasetAccess::node(dataset), {workers, worker}));
+}
+
+Dataset auto_shard(const Dataset& dataset, const ShardPlan& plan, int64_t workers, int64_t worker) {
+  if (workers < 1 || worker < 0 || worker >= workers) {
+    raise(Code::InvalidArgument, "[AutoShard] the worker must be in [0, {}), got {}", workers,
+          worker);
+  }
+  if (workers == 1 && plan.policy != AutoShardPolicy::Hint) return dataset;
+  return DatasetAccess::make(shard_by(plan, DatasetAccess::node(dataset), {workers, worker}));
+}
+
 int64_t batch_size_of(const Dataset& dataset) {
   if (const std::optional<ElementSpec> spec = dataset.element_spec()) {
     if (const auto sizes = first_sizes(*spec)) return common_size(*sizes);
@@ -290,8 +272,8 @@ void check_batched(std::string_view operation, const Dataset& dataset) {
   for (const TensorSpec& tensor : spec->tensors()) {
     if (tensor.shape.rank() != 0) continue;
     raise(Code::InvalidArgument,
-          "[{}] the elements are to be divided among replicas, so they must be batches, but they "
-          "are {}; call batch() with the global batch size before",
+          "[{}] the elements must be batches, which are divided among replicas, but they are {}; "
+          "call batch() with the global batch size first",
           operation, spec->to_string());
   }
 }
@@ -317,7 +299,9 @@ Dataset rebatch_for_replicas(const Dataset& dataset, AutoShardPolicy resolved,
 
 ShardPlan plan_input(const Dataset& dataset, const InputShare& share) {
   if (share.workers < 1 || share.replicas_per_worker < 1) {
-    raise(Code::InvalidArgument, "[DistributeDataset] {} workers with {} replicas each",
+    raise(Code::InvalidArgument,
+          "[DistributeDataset] at least 1 worker and 1 replica are needed, got {} workers with {} "
+          "replicas each",
           share.workers, share.replicas_per_worker);
   }
   const AutoShardPolicy policy =

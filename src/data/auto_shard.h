@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 
 namespace cohort::data::internal {
 

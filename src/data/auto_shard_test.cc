@@ -1,5 +1,7 @@
 #include "data/auto_shard.h"
 
+#include <algorithm>
+
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -155,7 +157,7 @@ TEST(AutoShard, FileIsNotFoundWithoutAReader) {
 
 // The end of other data, which the function reads, is not the end of this.
 TEST(AutoShard, AutoKeepsNoFailureThatLooksLikeTheEndOfData) {
-  Iterator none = range(0).iterate();
+  Iterator none = range(0).iterator();
   const auto expanded = range(2).flat_map([none](int64_t) mutable {
     none.next();
     return range(1);
@@ -196,7 +198,7 @@ TEST(AutoShard, HintFillsInMarkedShardsOnly) {
   EXPECT_EQ(rows(auto_shard(marked, AutoShardPolicy::Hint, 3, 1)), (Rows{{2, 8}}));
   EXPECT_EQ(rows(auto_shard(marked, AutoShardPolicy::Hint, 1, 0)).size(), 3u);
   for (const auto policy : {AutoShardPolicy::Off, AutoShardPolicy::Data}) {
-    EXPECT_ERROR(Code::FailedPrecondition, "Hint", auto_shard(marked, policy, 2, 0).iterate());
+    EXPECT_ERROR(Code::FailedPrecondition, "Hint", auto_shard(marked, policy, 2, 0).iterator());
   }
   EXPECT_ERROR(Code::InvalidArgument, "only 6 elements",
                rows(auto_shard(marked, AutoShardPolicy::Hint, 7, 6)));
@@ -224,12 +226,12 @@ TEST(AutoShard, HintInsideOfFunctionsTravels) {
 TEST(AutoShard, TooFewElementsIsAnErrorOnEveryWorker) {
   for (int64_t worker = 0; worker < 4; ++worker) {
     const Dataset share = auto_shard(range(3), AutoShardPolicy::Data, 4, worker);
-    Iterator it = share.iterate();
+    Iterator it = share.iterator();
     EXPECT_ERROR(Code::InvalidArgument, "only 3 elements (files or batches) for 4", it.next());
     EXPECT_FALSE(it.next_optional().has_value());
     EXPECT_EQ(numbers(auto_shard(range(0), AutoShardPolicy::Data, 4, worker)), Numbers{});
   }
-  EXPECT_ERROR(Code::InvalidArgument, "no worker 4 of 4",
+  EXPECT_ERROR(Code::InvalidArgument, "the worker must be in [0, 4), got 4",
                auto_shard(range(3), AutoShardPolicy::Data, 4, 4));
 }
 
@@ -238,12 +240,12 @@ TEST(AutoShard, AnElementThatFailsKeepsTheDivision) {
     if (n == 0) throw Error(Code::DataLoss, "zero is bad");
     return n;
   });
-  Iterator it = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterate();
+  Iterator it = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterator();
   EXPECT_ERROR(Code::DataLoss, "element 0", it.next());
   const std::string position = it.save();
   EXPECT_EQ(it.next().to<int>(), 1);
   EXPECT_EQ(it.next().to<int>(), 4);
-  Iterator again = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterate(position);
+  Iterator again = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterator(position);
   EXPECT_EQ(again.next().to<int>(), 1);
 }
 

@@ -81,7 +81,7 @@ TEST(BadFiles, DamagedCompressionIsOneErrorAndTheNextFileFollows) {
       {"tfrecord", records, [](const Files& files) { return tfrecord(files); }}};
   for (const Format& format : formats) {
     const std::string good = directory.file("good", format.content);
-    const auto all = rest_of(format.read(good).iterate());
+    const auto all = rest_of(format.read(good).iterator());
     const std::string zipped = gzip(format.content);
     const std::string packed = zstd(format.content);
     const std::vector<std::string> damaged = {
@@ -89,7 +89,7 @@ TEST(BadFiles, DamagedCompressionIsOneErrorAndTheNextFileFollows) {
         with(zipped, zipped.size() - 8, static_cast<char>(zipped[zipped.size() - 8] ^ 1))};
     for (const std::string& bytes : damaged) {
       const Dataset dataset = format.read({directory.file("bad", bytes), good});
-      Iterator it = dataset.iterate();
+      Iterator it = dataset.iterator();
       size_t before = 0;
       Status failure;
       while (failure.ok() && before <= all.size()) {
@@ -99,7 +99,7 @@ TEST(BadFiles, DamagedCompressionIsOneErrorAndTheNextFileFollows) {
       EXPECT_EQ(failure.code, Code::DataLoss) << format.name;
       const std::string position = it.save();
       EXPECT_EQ(rest_of(it), all) << format.name;
-      EXPECT_EQ(rest_of(dataset.iterate(position)), all) << format.name;
+      EXPECT_EQ(rest_of(dataset.iterator(position)), all) << format.name;
     }
   }
 }

@@ -13,7 +13,7 @@ class BatchNode : public NodeOf<BatchNode> {
   std::string_view kind() const override { return "Batch"; }
   NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
-  int64_t cardinality() const override {
+  Cardinality cardinality() const override {
     return number_of_batches(input().cardinality(), size, chosen.drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "base/raise.h"
 #include "cohort/internal/tensor_inl.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
@@ -12,7 +11,6 @@ namespace cohort::data::internal {
 using cohort::internal::allocate_tensor;
 using cohort::internal::is_small;
 using cohort::internal::make_small;
-using cohort::internal::raise;
 using cohort::internal::strings;
 using cohort::internal::WritableTensor;
 
@@ -27,14 +25,69 @@ void check_numeric_or_string(std::string_view stage, const Tensor& tensor) {
 void check_alike(std::string_view stage, const Tensor& first, const Tensor& other, size_t number) {
   if (first.dtype() != other.dtype()) {
     raise(Code::InvalidArgument,
-          "[{}] elements of one batch differ in dtype: {} and, in place {}, {}", stage,
+          "[{}] elements of one batch differ in dtype: element 0 is {}, element {} is {}", stage,
           to_string(first.dtype()), number, to_string(other.dtype()));
   }
   if (first.shape() == other.shape()) return;
   raise(Code::InvalidArgument,
-        "[{}] elements of one batch differ in shape: {} and, in place {}, {}; padded_batch() makes "
-        "them equal",
+        "[{}] elements of one batch differ in shape: element 0 has {}, element {} has {}; "
+        "padded_batch() makes them equal",
         stage, first.shape().to_string(), number, other.shape().to_string());
+}
+
+[[noreturn]] void raise_scalar(std::string_view stage) {
+  raise(Code::InvalidArgument,
+        "[{}] needs batches, but a part of the element is a scalar; call batch() first", stage);
+}
+
+// The tensors in one place of many elements.
+using Column = std::span<const Tensor* const>;
+
+// Returns the elements of all tensors, one tensor after the other.
+Tensor concatenated(Column column, const Shape& shape) {
+  const DType dtype = column[0]->dtype();
+  if (dtype == kString) {
+    std::vector<std::string> values;
+    for (const Tensor* part : column) {
+      values.insert(values.end(), strings(*part).begin(), strings(*part).end());
+    }
+    return Tensor::from(std::move(values), shape);
+  }
+  WritableTensor made = allocate_tensor(dtype, shape);
+  std::byte* out = made.data;
+  for (const Tensor* part : column) {
+    const auto bytes = raw_bytes(*part);
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    out += bytes.size();
+  }
+  return made.tensor;
+}
+
+Tensor stack_tensors(std::string_view stage, Column column) {
+  const Tensor& first = *column[0];
+  check_numeric_or_string(stage, first);
+  if (first.rank() >= Shape::kMaxRank) {
+    raise(Code::InvalidArgument,
+          "[{}] a batch of elements of shape {} would have {} dimensions, but a tensor has at most "
+          "{}",
+          stage, first.shape().to_string(), first.rank() + 1, Shape::kMaxRank);
+  }
+  for (size_t i = 1; i < column.size(); ++i) check_alike(stage, first, *column[i], i);
+  return concatenated(column, first.shape().with_inserted(0, static_cast<int64_t>(column.size())));
+}
+
+Tensor join_tensors(std::string_view stage, Column column) {
+  const Tensor& first = *column[0];
+  check_numeric_or_string(stage, first);
+  int64_t rows = 0;
+  for (size_t i = 0; i < column.size(); ++i) {
+    const Tensor& part = *column[i];
+    if (part.dtype() != first.dtype() || !(part.shape().with(0, 0) == first.shape().with(0, 0))) {
+      check_alike(stage, first, part, i);
+    }
+    rows += part.shape()[0];
+  }
+  return concatenated(column, first.shape().with(0, rows));
 }
 
 }  // namespace
@@ -114,59 +167,6 @@ Tensor gather_rows(const Tensor& tensor, std::span<const int64_t> rows) {
   return made.tensor;
 }
 
-namespace {
-
-// The tensors in one place of many elements.
-using Column = std::span<const Tensor* const>;
-
-// Returns the elements of all tensors, one tensor after the other.
-Tensor concatenated(Column column, const Shape& shape) {
-  const DType dtype = column[0]->dtype();
-  if (dtype == kString) {
-    std::vector<std::string> values;
-    for (const Tensor* part : column) {
-      values.insert(values.end(), strings(*part).begin(), strings(*part).end());
-    }
-    return Tensor::from(std::move(values), shape);
-  }
-  WritableTensor made = allocate_tensor(dtype, shape);
-  std::byte* out = made.data;
-  for (const Tensor* part : column) {
-    const auto bytes = raw_bytes(*part);
-    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-    out += bytes.size();
-  }
-  return made.tensor;
-}
-
-Tensor stack_tensors(std::string_view stage, Column column) {
-  const Tensor& first = *column[0];
-  check_numeric_or_string(stage, first);
-  if (first.rank() >= Shape::kMaxRank) {
-    raise(Code::InvalidArgument,
-          "[{}] a batch of elements of shape {} would have too many dimensions", stage,
-          first.shape().to_string());
-  }
-  for (size_t i = 1; i < column.size(); ++i) check_alike(stage, first, *column[i], i);
-  return concatenated(column, first.shape().with_inserted(0, static_cast<int64_t>(column.size())));
-}
-
-Tensor join_tensors(std::string_view stage, Column column) {
-  const Tensor& first = *column[0];
-  check_numeric_or_string(stage, first);
-  int64_t rows = 0;
-  for (size_t i = 0; i < column.size(); ++i) {
-    const Tensor& part = *column[i];
-    if (part.dtype() != first.dtype() || !(part.shape().with(0, 0) == first.shape().with(0, 0))) {
-      check_alike(stage, first, part, i);
-    }
-    rows += part.shape()[0];
-  }
-  return concatenated(column, first.shape().with(0, rows));
-}
-
-}  // namespace
-
 Element stack_elements(std::string_view stage, std::span<const Element> elements) {
   if (holds_sequences(*structure_of(elements[0]))) {
     raise(Code::InvalidArgument,
@@ -182,15 +182,6 @@ Element join_batches(std::string_view stage, std::span<const Element> batches) {
   return combine_columns(stage, batches,
                          [&](Column column, size_t) { return join_tensors(stage, column); });
 }
-
-namespace {
-
-[[noreturn]] void raise_scalar(std::string_view stage) {
-  raise(Code::InvalidArgument,
-        "[{}] needs batches, but a part of the element is a scalar; call batch() before", stage);
-}
-
-}  // namespace
 
 void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches) {
   if (!batches) return;

@@ -17,9 +17,11 @@ TEST(Batch, StacksAndKeepsTheRemainder) {
 
 TEST(Batch, NamesBothShapesThatDoNotBatch) {
   const auto ragged = range(3).map([](int64_t n) { return std::vector<float>(n + 1); });
-  EXPECT_ERROR(Code::InvalidArgument, "(1,) and, in place 1, (2,)", rows(ragged.batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "element 0 has (1,), element 1 has (2,)",
+               rows(ragged.batch(2)));
   const auto mixed = from_tensors(Tensor(1)).concatenate(from_tensors(Tensor(1.f)));
-  EXPECT_ERROR(Code::InvalidArgument, "int32 and, in place 1, float32", rows(mixed.batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "element 0 is int32, element 1 is float32",
+               rows(mixed.batch(2)));
   const auto odd = from_tensors(Tensor(1)).concatenate(
       from_tensors(Element::tuple(std::vector<Tensor>{Tensor(1)})));
   EXPECT_ERROR(Code::InvalidArgument, "differ in structure", rows(odd.batch(2)));
@@ -30,7 +32,7 @@ TEST(PaddedBatch, PadsToTheLargest) {
   EXPECT_EQ(rows(ragged.padded_batch(3)), (Rows{{0, 0, 7, 0, 7, 7}}));
   EXPECT_EQ(rows(ragged.padded_batch(2, {.shapes = {{3}}, .padding = {Tensor(int64_t{-1})}})),
             (Rows{{-1, -1, -1, 7, -1, -1}, {7, 7, -1}}));
-  EXPECT_ERROR(Code::InvalidArgument, "larger than (1,)",
+  EXPECT_ERROR(Code::InvalidArgument, "larger than the padded shape (1,)",
                rows(ragged.padded_batch(3, {.shapes = {{1}}})));
   EXPECT_ERROR(Code::InvalidArgument, "cannot be padded with a float32 value",
                rows(ragged.padded_batch(3, {.padding = {Tensor(1.f)}})));
@@ -71,10 +73,35 @@ TEST(BatchesOfScalars, AreRefusedAtConstruction) {
   const Dataset half = zip({range(4).batch(2), range(2)});
   for (const Dataset& scalars : {range(2), range(2).prefetch(1), half}) {
     EXPECT_ERROR(Code::InvalidArgument, "[Rebatch] needs batches", scalars.rebatch({2}));
-    EXPECT_ERROR(Code::InvalidArgument, "call batch() before", scalars.rebatch({2}));
+    EXPECT_ERROR(Code::InvalidArgument, "call batch() first", scalars.rebatch({2}));
     EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] needs batches", scalars.split_batches(2));
-    EXPECT_ERROR(Code::InvalidArgument, "call batch() before", scalars.split_batches(2));
+    EXPECT_ERROR(Code::InvalidArgument, "call batch() first", scalars.split_batches(2));
   }
+}
+
+// After a function of tensors, element_spec() is unknown.
+TEST(BatchesOfScalars, FromAFunctionAreRefusedAtTheFirstElement) {
+  const Dataset scalars = range(2).map([](const Tensor& x) { return x; });
+  const std::string why = "] element 0: needs batches, but a part of the element is a scalar";
+  EXPECT_ERROR(Code::InvalidArgument, "[Rebatch" + why, scalars.rebatch({2}).iterator().next());
+  EXPECT_ERROR(Code::InvalidArgument, "[Unbatch" + why, scalars.unbatch().iterator().next());
+  EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches" + why,
+               scalars.split_batches(2).iterator().next());
+}
+
+TEST(ErrorsOfElements, NameTheStageOnce) {
+  const Dataset uneven = range(1, 3).map([](int64_t n) { return std::vector<int64_t>(n, n); });
+  EXPECT_ERROR(Code::InvalidArgument, "[Batch] element 0: elements of one batch differ",
+               uneven.batch(2).iterator().next());
+  const auto bad = [](const Tensor&) { return range(1).batch(1).rebatch({0}); };
+  const Dataset nested = range(1).flat_map([&](const Tensor&) {
+    const Dataset inner = range(1).flat_map(bad);
+    inner.iterator().next();
+    return inner;
+  });
+  EXPECT_ERROR(Code::InvalidArgument,
+               "[FlatMap] element 0: [FlatMap] element 0: [Rebatch] at least",
+               nested.iterator().next());
 }
 
 TEST(Bucket, GroupsByLength) {

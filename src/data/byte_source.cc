@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "base/file_descriptor.h"
-#include "base/raise.h"
 
 namespace cohort::data::internal {
 
@@ -42,7 +41,7 @@ class FileSource : public ByteSource {
     do {
       got = ::read(file_.get(), out.data(), out.size());
     } while (got < 0 && errno == EINTR);
-    if (got < 0) raise(Code::DataLoss, "[Read] '{}': {}", name_, std::strerror(errno));
+    if (got < 0) raise(Code::DataLoss, "[Read] cannot read '{}': {}", name_, std::strerror(errno));
     at_ += got;
     return static_cast<size_t>(got);
   }
@@ -78,8 +77,6 @@ std::unique_ptr<ByteSource> open_file(const std::string& path) {
 std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
   return decompressed(open_file(path));
 }
-
-BufferedBytes::BufferedBytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
 void BufferedBytes::fail() {
   failed_ = true;
@@ -207,7 +204,7 @@ FileWriter::FileWriter(const std::string& path)
     : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
   if (file_) return;
   const int error = errno;
-  raise(code_of_errno(error), "[Write] cannot make '{}': {}", path, errno_text(error));
+  raise(code_of_errno(error), "[Write] cannot create '{}': {}", path, errno_text(error));
 }
 
 std::FILE* FileWriter::open_file() const {
@@ -231,7 +228,7 @@ void FileWriter::close() {
 
 void FileWriter::fail() const {
   const int error = errno;
-  raise(code_of_errno(error), "[Write] '{}': {}", path_, errno_text(error));
+  raise(code_of_errno(error), "[Write] cannot write '{}': {}", path_, errno_text(error));
 }
 
 uint32_t extend_crc32c(uint32_t crc, std::string_view bytes) {

@@ -50,7 +50,7 @@ class BufferedBytes {
   static constexpr size_t kBufferBytes = 256 << 10;
   static constexpr size_t kDirectBytes = 32 << 10;
 
-  explicit BufferedBytes(std::unique_ptr<ByteSource> source);
+  explicit BufferedBytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
   // Returns the bytes that are buffered and not yet consumed, and reads more if there are none.
   // Empty at the end.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/mutex.h"
+#include "cohort/readers.h"
 #include "data/stage.h"
 #include "data/tfrecord.h"
 
@@ -146,7 +147,9 @@ class CacheCursor : public SourceCursor<CacheNode> {
       bool found = false;
       const Status failure = capture_status([&] { found = next(skipped); });
       if (failures_ == before) throw_if_error(failure);
-      if (failure.ok() && !found) raise_bad_state("the cached dataset has fewer elements");
+      if (failure.ok() && !found)
+        raise_bad_state(
+            fmt::format("the cached dataset ends before element {}, where the position is", count));
     }
   }
 };
@@ -186,7 +189,8 @@ std::optional<TFRecordFile> open_stored(const std::string& name, std::string& st
   TFRecordFile file(open_bytes(name), TFRecordOptions{.max_record_bytes = int64_t{1} << 40});
   std::string head;
   if (!file.next(head) || head != kFileHead || !file.next(start)) {
-    raise(Code::DataLoss, "[Cache] '{}' is not a cache; delete it, or give another name", name);
+    raise(Code::DataLoss,
+          "[Cache] '{}' is not a file of cache(); delete the file or give another name", name);
   }
   return file;
 }
@@ -205,7 +209,9 @@ class FileCacheCursor : public CacheCursor {
     std::string record;
     if (!file_->next(record)) {
       ended_ = true;
-      raise(Code::DataLoss, "[Cache] '{}' ends after {} elements; delete it", node_.file, at_);
+      raise(Code::DataLoss,
+            "[Cache] '{}' ends after {} elements, without the mark of its end; delete the file",
+            node_.file, at_);
     }
     if (record == kFileEnd) {
       ended_ = true;
@@ -230,20 +236,20 @@ class FileCacheCursor : public CacheCursor {
   // of the pass.
   void start() {
     if (std::exchange(started_, true)) return;
-    write(kFileHead);
-    write(start_);
+    write_record(*writer_, kFileHead);
+    write_record(*writer_, start_);
   }
 
   void keep(const Element& element) override {
     start();
     StateWriter record;
     record.element(element);
-    write(record.bytes());
+    write_record(*writer_, record.bytes());
   }
 
   void complete() override {
     start();
-    write(kFileEnd);
+    write_record(*writer_, kFileEnd);
     writer_->close();
     // The first complete pass stays. On file systems without hard links the last one stays.
     std::error_code failure;
@@ -252,12 +258,6 @@ class FileCacheCursor : public CacheCursor {
       std::filesystem::rename(partial_, node_.file);
     }
     drop_partial();
-  }
-
-  void write(std::string_view record) {
-    writer_->write(tfrecord_head(record));
-    writer_->write(record);
-    writer_->write(tfrecord_tail(record));
   }
 
   void drop_partial() {

@@ -15,16 +15,19 @@ void check_inputs(const Node& node) {
 }
 
 // Number of elements of all inputs together.
-int64_t sum_of_cardinalities(const Node& node) {
+Cardinality sum_of_cardinalities(const Node& node) {
   int64_t sum = 0;
   bool unknown = false;
   for (const NodePtr& input : node.inputs) {
-    const int64_t count = input->cardinality();
+    const Cardinality count = input->cardinality();
     if (count == kInfinite) return kInfinite;
-    if (count == kUnknownCardinality) unknown = true;
-    if (count > 0 && __builtin_add_overflow(sum, count, &sum)) sum = INT64_MAX;
+    if (count == kUnknownCardinality) {
+      unknown = true;
+    } else if (__builtin_add_overflow(sum, count.count(), &sum)) {
+      sum = INT64_MAX;
+    }
   }
-  return unknown ? kUnknownCardinality : sum;
+  return unknown ? kUnknownCardinality : Cardinality(sum);
 }
 
 std::optional<ElementSpec> common_spec(const Node& node) {
@@ -62,14 +65,14 @@ class CombiningCursor : public SourceCursor<N> {
 class ZipNode : public Stage<ZipNode, class ZipCursor> {
  public:
   std::string_view kind() const override { return "Zip"; }
-  int64_t cardinality() const override {
-    int64_t least = kInfinite;
+  Cardinality cardinality() const override {
+    Cardinality least = kInfinite;
     bool unknown = false;
     for (const NodePtr& input : inputs) {
-      const int64_t count = input->cardinality();
+      const Cardinality count = input->cardinality();
       if (count == 0) return 0;
       if (count == kUnknownCardinality) unknown = true;
-      if (count >= 0) least = least < 0 ? count : std::min(least, count);
+      if (count < least) least = count;
     }
     return unknown ? kUnknownCardinality : least;
   }
@@ -79,10 +82,10 @@ class ZipNode : public Stage<ZipNode, class ZipCursor> {
     for (const NodePtr& input : inputs) {
       const std::optional<ElementSpec> part = input->spec();
       if (!part) return std::nullopt;
-      structures.push_back(part->structure());
+      structures.push_back(structure_of(*part));
       for (const TensorSpec& tensor : part->tensors()) tensors.push_back(tensor);
     }
-    return ElementSpec(tuple_structure(std::move(structures)), std::move(tensors));
+    return make_spec(tuple_structure(std::move(structures)), std::move(tensors));
   }
   NodeRole role() const override { return NodeRole::Join; }
   void check() const override { check_inputs(*this); }
@@ -116,7 +119,7 @@ class ZipCursor : public CombiningCursor<ZipNode> {
 class ConcatenateNode : public Stage<ConcatenateNode, class ConcatenateCursor> {
  public:
   std::string_view kind() const override { return "Concatenate"; }
-  int64_t cardinality() const override { return sum_of_cardinalities(*this); }
+  Cardinality cardinality() const override { return sum_of_cardinalities(*this); }
   std::optional<ElementSpec> spec() const override { return common_spec(*this); }
   NodeRole role() const override { return NodeRole::Join; }
   void check() const override { check_inputs(*this); }
@@ -145,16 +148,17 @@ class SampleNode : public Stage<SampleNode, class SampleCursor> {
   SampleNode() { seed.emplace(); }
   std::string_view kind() const override { return "SampleFrom"; }
   bool combines() const override { return true; }
-  int64_t cardinality() const override {
-    const int64_t sum = sum_of_cardinalities(*this);
+  Cardinality cardinality() const override {
+    const Cardinality sum = sum_of_cardinalities(*this);
     return stop_on_empty && sum != 0 ? kUnknownCardinality : sum;
   }
   std::optional<ElementSpec> spec() const override { return common_spec(*this); }
   void check() const override {
     check_inputs(*this);
     if (weights.size() != inputs.size()) {
-      raise(Code::InvalidArgument, "[SampleFrom] {} weights for {} datasets", weights.size(),
-            inputs.size());
+      raise(Code::InvalidArgument,
+            "[SampleFrom] needs one weight per dataset, got {} weights for {} datasets",
+            weights.size(), inputs.size());
     }
     for (const double weight : weights) {
       if (weight >= 0 && weight <= 1e300) continue;
@@ -162,7 +166,8 @@ class SampleNode : public Stage<SampleNode, class SampleCursor> {
             weight);
     }
     if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
-      raise(Code::InvalidArgument, "[SampleFrom] all weights are 0");
+      raise(Code::InvalidArgument,
+            "[SampleFrom] at least one weight must be positive, but all weights are 0");
     }
   }
   void fields(Fields& fields) override {

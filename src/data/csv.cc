@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "cohort/readers.h"
 #include "data/batch_rows.h"
 #include "data/csv_parse.h"
 #include "tensor/memory.h"
@@ -19,73 +20,75 @@ class CsvNode : public ReaderStage<CsvNode, class CsvReader> {
     for (const CsvColumn& column : columns) tensors.push_back({column.dtype, {}});
     return ElementSpec::tuple(std::move(tensors));
   }
-  void check() const override;
-  void fields(Fields& fields) override;
+  void check() const override {
+    if (columns.empty())
+      raise(Code::InvalidArgument,
+            "[Csv] the list of columns is empty; describe each column that is read");
+    if (!csv.select.empty() && csv.select.size() != columns.size()) {
+      raise(Code::InvalidArgument,
+            "[Csv] {} columns are selected, but {} are described; describe each selected one",
+            csv.select.size(), columns.size());
+    }
+    int64_t last = -1;
+    for (const int64_t number : csv.select) {
+      if (number <= last) {
+        raise(Code::InvalidArgument, "[Csv] selected columns must ascend from 0, got ({})",
+              fmt::join(csv.select, ", "));
+      }
+      last = number;
+    }
+    for (const CsvColumn& column : columns) {
+      if (!is_numeric(column.dtype) && column.dtype != kString) {
+        raise(Code::InvalidArgument, "[Csv] a column must hold numbers or strings, got {}",
+              to_string(column.dtype));
+      }
+      if (column.fallback &&
+          (column.fallback->dtype() != column.dtype || column.fallback->size() != 1)) {
+        raise(
+            Code::InvalidArgument,
+            "[Csv] the fallback of a {} column must be one value of that dtype, got {} of shape {}",
+            to_string(column.dtype), to_string(column.fallback->dtype()),
+            column.fallback->shape().to_string());
+      }
+    }
+    if (csv.delimiter == '"' || csv.delimiter == '\n' || csv.delimiter == '\r') {
+      raise(Code::InvalidArgument, "[Csv] a quote or a line end cannot be the delimiter");
+    }
+    check_at_least("Csv", "length of a record", csv.max_record_bytes, 1);
+  }
+  void fields(Fields& fields) override {
+    std::vector<int64_t> dtypes;
+    std::vector<int64_t> has_fallback;
+    std::vector<Tensor> fallbacks;
+    for (const CsvColumn& column : columns) {
+      dtypes.push_back(static_cast<int64_t>(column.dtype));
+      has_fallback.push_back(column.fallback ? 1 : 0);
+      if (column.fallback) fallbacks.push_back(*column.fallback);
+    }
+    int64_t delimiter = csv.delimiter;
+    fields.field("dtypes", dtypes);
+    fields.field("has_fallback", has_fallback);
+    fields.field("fallbacks", fallbacks);
+    fields.field("header", csv.header);
+    fields.field("select", csv.select);
+    fields.field("delimiter", delimiter);
+    fields.field("max_record_bytes", csv.max_record_bytes);
+    csv.delimiter = static_cast<char>(delimiter);
+    columns.assign(dtypes.size(), {});
+    size_t used = 0;
+    has_fallback.resize(dtypes.size());
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      if (dtypes[i] < 0 || dtypes[i] > static_cast<int64_t>(kString)) {
+        raise(Code::InvalidArgument, "[Csv] {} is not the number of a dtype", dtypes[i]);
+      }
+      columns[i].dtype = static_cast<DType>(dtypes[i]);
+      if (has_fallback[i] != 0 && used < fallbacks.size()) columns[i].fallback = fallbacks[used++];
+    }
+  }
 
   std::vector<CsvColumn> columns;
   CsvOptions csv;
 };
-
-void CsvNode::check() const {
-  if (columns.empty()) raise(Code::InvalidArgument, "[Csv] the list of columns is empty");
-  if (!csv.select.empty() && csv.select.size() != columns.size()) {
-    raise(Code::InvalidArgument, "[Csv] {} columns are selected, but {} are described",
-          csv.select.size(), columns.size());
-  }
-  int64_t last = -1;
-  for (const int64_t number : csv.select) {
-    if (number <= last) {
-      raise(Code::InvalidArgument, "[Csv] selected columns must ascend from 0, got ({})",
-            fmt::join(csv.select, ", "));
-    }
-    last = number;
-  }
-  for (const CsvColumn& column : columns) {
-    if (!is_numeric(column.dtype) && column.dtype != kString) {
-      raise(Code::InvalidArgument, "[Csv] a column cannot be {}", to_string(column.dtype));
-    }
-    if (column.fallback &&
-        (column.fallback->dtype() != column.dtype || column.fallback->size() != 1)) {
-      raise(Code::InvalidArgument, "[Csv] the fallback of a {} column is {} of shape {}",
-            to_string(column.dtype), to_string(column.fallback->dtype()),
-            column.fallback->shape().to_string());
-    }
-  }
-  if (csv.delimiter == '"' || csv.delimiter == '\n' || csv.delimiter == '\r') {
-    raise(Code::InvalidArgument, "[Csv] a quote or a line end cannot be the delimiter");
-  }
-  check_at_least("Csv", "length of a record", csv.max_record_bytes, 1);
-}
-
-void CsvNode::fields(Fields& fields) {
-  std::vector<int64_t> dtypes;
-  std::vector<int64_t> has_fallback;
-  std::vector<Tensor> fallbacks;
-  for (const CsvColumn& column : columns) {
-    dtypes.push_back(static_cast<int64_t>(column.dtype));
-    has_fallback.push_back(column.fallback ? 1 : 0);
-    if (column.fallback) fallbacks.push_back(*column.fallback);
-  }
-  int64_t delimiter = csv.delimiter;
-  fields.field("dtypes", dtypes);
-  fields.field("has_fallback", has_fallback);
-  fields.field("fallbacks", fallbacks);
-  fields.field("header", csv.header);
-  fields.field("select", csv.select);
-  fields.field("delimiter", delimiter);
-  fields.field("max_record_bytes", csv.max_record_bytes);
-  csv.delimiter = static_cast<char>(delimiter);
-  columns.assign(dtypes.size(), {});
-  size_t used = 0;
-  has_fallback.resize(dtypes.size());
-  for (size_t i = 0; i < dtypes.size(); ++i) {
-    if (dtypes[i] < 0 || dtypes[i] > static_cast<int64_t>(kString)) {
-      raise(Code::InvalidArgument, "[Csv] {} is not the number of a dtype", dtypes[i]);
-    }
-    columns[i].dtype = static_cast<DType>(dtypes[i]);
-    if (has_fallback[i] != 0 && used < fallbacks.size()) columns[i].fallback = fallbacks[used++];
-  }
-}
 
 class CsvReader : public RecordReader {
  public:

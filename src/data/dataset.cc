@@ -61,16 +61,37 @@ std::string stages_of(const Node& node) {
 
 }  // namespace
 
+void raise_negative_cardinality(int64_t count) {
+  raise(Code::InvalidArgument,
+        "[Cardinality] a number of elements must be 0 or more, got {}; use kInfinite or "
+        "kUnknownCardinality",
+        count);
+}
+
+void raise_no_count(std::string_view cardinality) {
+  raise(Code::FailedPrecondition,
+        "[Cardinality] the cardinality is {}, which is not a number; ask is_number() first",
+        cardinality);
+}
+
 std::shared_ptr<Node> make_options() { return std::make_shared<OptionsNode>(); }
 
 }  // namespace internal
 
 Dataset DatasetFunction::operator()(const Element& element) const { return call_(element); }
 
-int64_t Dataset::cardinality() const { return node_->cardinality(); }
+Cardinality Dataset::cardinality() const { return node_->cardinality(); }
 std::optional<ElementSpec> Dataset::element_spec() const { return node_->spec(); }
 DatasetOptions Dataset::options() const { return node_->options(); }
 std::string Dataset::to_string() const { return internal::stages_of(*node_); }
+
+std::string Cardinality::to_string() const {
+  return is_number() ? std::to_string(count_) : std::string(name());
+}
+
+std::ostream& operator<<(std::ostream& out, Cardinality cardinality) {
+  return out << cardinality.to_string();
+}
 
 std::ostream& operator<<(std::ostream& out, const Dataset& dataset) {
   return out << dataset.to_string();

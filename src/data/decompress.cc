@@ -51,7 +51,8 @@ class GzipSource : public ByteSource {
   explicit GzipSource(std::unique_ptr<ByteSource> inner) : inner_(std::move(inner)) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
-      raise(Code::ResourceExhausted, "[Gzip] '{}': no memory for decompression", name());
+      raise(Code::ResourceExhausted, "[Gzip] '{}': there is not enough memory for decompression",
+            name());
     }
   }
   ~GzipSource() override { inflateEnd(&stream_); }
@@ -103,7 +104,8 @@ class ZstdSource : public ByteSource {
   explicit ZstdSource(std::unique_ptr<ByteSource> inner)
       : inner_(std::move(inner)), context_(ZSTD_createDStream(), &ZSTD_freeDStream) {
     if (!context_)
-      raise(Code::ResourceExhausted, "[Zstd] '{}': no memory for decompression", name());
+      raise(Code::ResourceExhausted, "[Zstd] '{}': there is not enough memory for decompression",
+            name());
   }
 
   size_t read(std::span<std::byte> out) override {

@@ -98,7 +98,7 @@ Element Element::map(std::vector<std::pair<std::string, Element>> parts) {
   std::vector<Tensor> tensors;
   for (auto& [name, part] : parts) {
     if (!names.empty() && names.back() == name) {
-      raise(Code::InvalidArgument, "[Element] a map has two parts of the name '{}'", name);
+      raise(Code::InvalidArgument, "[Element] two parts of a map have the name '{}'", name);
     }
     names.push_back(name);
     structures.push_back(part.structure_);
@@ -136,7 +136,9 @@ std::vector<std::string> Element::names() const { return structure_->names; }
 
 Tensor Element::tensor() const {
   if (!is_tensor()) {
-    raise(Code::InvalidArgument, "[Element] one tensor was asked for, but the element is {}",
+    raise(Code::InvalidArgument,
+          "[Element] one tensor was asked for, but the element is {}; choose a part by its index "
+          "or name",
           describe(*structure_));
   }
   return tensors_[0];
@@ -146,7 +148,7 @@ void Element::check_tensors(size_t count) const {
   if (!is_tensor() && tensors_.size() == count) return;
   raise(Code::InvalidArgument,
         "[Element] {} tensors were asked for, but the element is {}; unpack<N>() and "
-        "Dataset::as<...>() give other numbers of parts",
+        "Dataset::as<...>() must name as many parts as the element has",
         count, describe(*structure_));
 }
 
@@ -168,6 +170,8 @@ ElementSpec::ElementSpec(const Element& element) : structure_(internal::structur
   }
 }
 
+std::vector<TensorSpec> ElementSpec::tensors() const { return tensors_; }
+
 ElementSpec::ElementSpec(TensorSpec spec)
     : structure_(internal::leaf_structure()), tensors_{std::move(spec)} {}
 
@@ -177,8 +181,9 @@ ElementSpec::ElementSpec(const ElementSpec& like, std::vector<TensorSpec> tensor
 ElementSpec::ElementSpec(StructurePtr structure, std::vector<TensorSpec> tensors)
     : structure_(std::move(structure)), tensors_(std::move(tensors)) {
   if (structure_->leaves != tensors_.size()) {
-    raise(Code::InvalidArgument, "[ElementSpec] {} tensors do not make up {}", tensors_.size(),
-          describe(*structure_));
+    raise(Code::InvalidArgument,
+          "[ElementSpec] {} tensors were given for the structure {}, which needs {}",
+          tensors_.size(), describe(*structure_), structure_->leaves);
   }
 }
 
@@ -199,11 +204,7 @@ std::string ElementSpec::to_string() const {
   std::string text;
   size_t next = 0;
   write_tree(
-      *structure_, next,
-      [&](size_t i) {
-        return cohort::to_string(tensors_[i].dtype) + " " + tensors_[i].shape.to_string();
-      },
-      text);
+      *structure_, next, [&](size_t i) { return tensors_[i].to_string(); }, text);
   return text;
 }
 
@@ -218,13 +219,8 @@ std::ostream& operator<<(std::ostream& out, const ElementSpec& spec) {
 namespace internal {
 
 Element dealt_element(const std::vector<Element>& parts) {
-  std::vector<StructurePtr> structures;
-  std::vector<Tensor> tensors;
-  for (const Element& part : parts) {
-    structures.push_back(structure_of(part));
-    tensors.insert(tensors.end(), tensors_of(part).begin(), tensors_of(part).end());
-  }
-  return ElementAccess::make(dealt_structure(std::move(structures)), std::move(tensors));
+  const Element all = Element::tuple(parts);
+  return ElementAccess::make(dealt_structure(structure_of(all)->parts), tensors_of(all));
 }
 
 Element element_of_replica(const Element& element, size_t index) {
@@ -239,11 +235,10 @@ Arguments::Arguments(const Element& element, size_t count) : element_(element), 
   } else if (tuple && structure.leaves == count && count != 1) {
     mode_ = Mode::Tensors;
   } else if (count != 1) {
-    raise(
-        Code::InvalidArgument,
-        "[Function] it takes {} arguments, but the element is {}; a function of one data::Element "
-        "takes any",
-        count, describe(structure));
+    raise(Code::InvalidArgument,
+          "[Function] the function takes {} arguments, but the element is {}; a function of one "
+          "data::Element takes any element",
+          count, describe(structure));
   }
 }
 
@@ -254,7 +249,7 @@ const Tensor& Arguments::tensor(size_t index) const {
   const Structure& part = mode_ == Mode::Whole ? structure : *structure.parts[index];
   if (part.kind != Structure::Kind::Leaf) {
     raise(Code::InvalidArgument,
-          "[Function] argument {} is to be one tensor, but that part of the element is {}", index,
+          "[Function] argument {} must be one tensor, but that part of the element is {}", index,
           describe(part));
   }
   return tensors[mode_ == Mode::Whole ? 0 : leaf_offset(structure, index)];
@@ -263,7 +258,7 @@ const Tensor& Arguments::tensor(size_t index) const {
 void check_is_map(const Element& element) {
   if (element.is_map()) return;
   raise(Code::InvalidArgument,
-        "[Function] an argument is to be a map by name, but the element is {}",
+        "[Function] an argument must be a map by name, but the element is {}",
         describe(*structure_of(element)));
 }
 

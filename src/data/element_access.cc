@@ -118,6 +118,20 @@ std::string quoted(const std::string& name) {
   return text + "'";
 }
 
+Shape empty_shape(const Shape& shape) {
+  if (!shape.has_rank()) {
+    raise(Code::FailedPrecondition,
+          "[DistributeDataset] a replica without data needs an empty element, but the number of "
+          "dimensions of the elements is not known");
+  }
+  Shape empty = shape;
+  if (shape.is_fully_known()) return shape.rank() == 0 ? shape : shape.with(0, 0);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) empty = empty.with(axis, 0);
+  }
+  return empty;
+}
+
 }  // namespace
 
 StructurePtr tuple_structure(std::vector<StructurePtr> parts) {
@@ -180,35 +194,15 @@ ElementSpec with_unknown_rows(const ElementSpec& spec) {
 }
 
 std::vector<int64_t> packed_tensors(const ElementSpec& spec) {
-  cohort::internal::Specs specs;
-  for (const TensorSpec& tensor : spec.tensors()) specs.push_back({tensor.dtype, tensor.shape});
-  return cohort::internal::pack_specs(specs);
+  return cohort::internal::pack_specs(spec.tensors());
 }
-
-namespace {
-
-Shape empty_shape(const Shape& shape) {
-  if (!shape.has_rank()) {
-    raise(Code::FailedPrecondition,
-          "[DistributeDataset] a replica without data needs an empty element, but the number of "
-          "dimensions of the elements is not known");
-  }
-  Shape empty = shape;
-  if (shape.is_fully_known()) return shape.rank() == 0 ? shape : shape.with(0, 0);
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] < 0) empty = empty.with(axis, 0);
-  }
-  return empty;
-}
-
-}  // namespace
 
 Element empty_element(const ElementSpec& spec) {
   std::vector<Tensor> tensors;
   for (const TensorSpec& tensor : spec.tensors()) {
     tensors.push_back(cohort::internal::allocate_zeros(tensor.dtype, empty_shape(tensor.shape)));
   }
-  return ElementAccess::make(spec.structure(), std::move(tensors));
+  return ElementAccess::make(structure_of(spec), std::move(tensors));
 }
 
 }  // namespace cohort::data::internal

@@ -59,6 +59,12 @@ inline const std::vector<Tensor>& tensors_of(const Element& element) {
 inline const StructurePtr& structure_of(const Element& element) {
   return ElementAccess::structure(element);
 }
+inline const StructurePtr& structure_of(const ElementSpec& spec) {
+  return cohort::internal::Access::structure(spec);
+}
+inline ElementSpec make_spec(StructurePtr structure, std::vector<TensorSpec> tensors) {
+  return cohort::internal::Access::make<ElementSpec>(std::move(structure), std::move(tensors));
+}
 
 // Returns an element of the same structure whose tensors are change(tensor).
 template <typename Change>
@@ -79,7 +85,7 @@ void check_same_structure(std::string_view stage, const Structure& expected,
 // Returns `spec` with an unknown first dimension of each tensor.
 ElementSpec with_unknown_rows(const ElementSpec& spec);
 
-// Returns the dtypes and shapes as numbers: see ops/spec_list.h.
+// Returns the dtypes and shapes as numbers: see pack_specs() in ops/op.h.
 std::vector<int64_t> packed_tensors(const ElementSpec& spec);
 
 // Returns an element without samples, for a replica without data: zeros and empty strings. Unknown

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
-#include "cohort/control_flow.h"
 #include "cohort/ops.h"
 #include "data/iterator.h"
+#include "ops/dispatch.h"
 
 namespace cohort::data::internal {
 
@@ -36,7 +35,7 @@ std::vector<Tensor> traced_loop(It& iterator, const std::vector<Tensor>& initial
 template <typename It, typename Body>
 std::vector<Tensor> loop_over(It& iterator, std::vector<Tensor> state, const Body& body,
                               Site site) {
-  if (iterator.handle().is_symbolic() || tracing()) {
+  if (cohort::internal::Access::handle(iterator).is_symbolic() || cohort::internal::is_tracing()) {
     return traced_loop(iterator, state, body, site);
   }
   for (auto next = iterator.next_as_optional(); next.has_value().template to<bool>();

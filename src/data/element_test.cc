@@ -21,7 +21,7 @@ TEST(Element, ErrorsNameWhatThereIs) {
   EXPECT_ERROR(Code::InvalidArgument, "the element is {'x': Tensor}", map.tensor());
   EXPECT_ERROR(Code::InvalidArgument, "no part 3",
                (Element::tuple(std::vector<Tensor>{Tensor(1)})[3]));
-  EXPECT_ERROR(Code::InvalidArgument, "two parts of the name 'a'",
+  EXPECT_ERROR(Code::InvalidArgument, "two parts of a map have the name 'a'",
                (Element::map({{"a", Tensor(1)}, {"a", Tensor(2)}})));
   EXPECT_ERROR(Code::FailedPrecondition, "holds nothing", Element(Tensor()));
 }

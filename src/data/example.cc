@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cohort/example.pb.h"
+#include "cohort/readers.h"
 #include "data/batch_rows.h"
 #include "data/element_access.h"
 #include "data/node.h"
@@ -94,8 +95,8 @@ void check_feature(const std::string& name, const Feature& feature) {
     }
   }
   if (feature.fallback && feature.fallback->dtype() != feature.dtype) {
-    raise(Code::InvalidArgument, "[ParseExample] the fallback of feature '{}' is {}, not {}", name,
-          to_string(feature.fallback->dtype()), to_string(feature.dtype));
+    raise(Code::InvalidArgument, "[ParseExample] the fallback of feature '{}' must be {}, got {}",
+          name, to_string(feature.dtype), to_string(feature.fallback->dtype()));
   }
 }
 

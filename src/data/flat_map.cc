@@ -20,7 +20,7 @@ class InterleaveNode : public Stage<InterleaveNode, class InterleaveCursor> {
     hint_count = count;
     hint_index = index;
   }
-  int64_t cardinality() const override { return unknown_unless_empty(input()); }
+  Cardinality cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
     check_at_least(kind(), "cycle", chosen.cycle, 1);
     check_at_least(kind(), "block", chosen.block, 1);
@@ -95,7 +95,7 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
       Element from = slot ? slot->from : Element();
       fields.integer(index);
       fields.element(from);
-      if (fields.reading()) slot = open_in_stage(index, std::move(from));
+      if (fields.reading()) slot = open(index, std::move(from));
       slot->cursor->position(fields);
     });
   }
@@ -120,7 +120,7 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
       if (!ended_) ended_ = !input_->next(from);
       if (!ended_) {
         const int64_t index = index_++;
-        slots_[at_] = open_in_stage(index, std::move(from));
+        slots_[at_] = open(index, std::move(from));
         return true;
       }
       end_turn();
@@ -129,17 +129,15 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
     return false;
   }
 
-  Open open_in_stage(int64_t index, Element from) const {
-    return in_stage(node_.kind(), index, [&] { return open(index, std::move(from)); });
-  }
-
   Open open(int64_t index, Element from) const {
-    const Random seeds({.seed = epoch_.seed, .iterator = index});
-    const NodePtr node = DatasetAccess::node(node_.make(from, seeds));
-    Random number({static_cast<uint64_t>(index), epoch_.iterator, epoch_.epoch});
-    Context inside = context_;
-    inside.iteration = std::make_shared<Iteration>(static_cast<int64_t>(number.next()));
-    return {index, std::move(from), node, node->open(inside)};
+    return in_stage(node_.kind(), index, [&]() -> Open {
+      const Random seeds({.seed = epoch_.seed, .iterator = index});
+      const NodePtr node = DatasetAccess::node(node_.make(from, seeds));
+      Random number({static_cast<uint64_t>(index), epoch_.iterator, epoch_.epoch});
+      Context inside = context_;
+      inside.iteration = std::make_shared<Iteration>(static_cast<int64_t>(number.next()));
+      return {index, std::move(from), node, node->open(inside)};
+    });
   }
 
   // The orders of shuffles in the datasets follow from the epoch.

@@ -55,10 +55,10 @@ std::string checksums(Dataset dataset, const std::vector<int>& steps) {
   dataset = internal::with_drawn_seeds(dataset, internal::Random(7));
   std::string positions;
   for (const int count : steps) {
-    Iterator it = dataset.iterate();
+    Iterator it = dataset.iterator();
     for (int i = 0; i < count; ++i) (void)capture_status([&] { it.next_optional(); });
     const std::string position = it.save();
-    EXPECT_EQ(dataset.iterate(position).save(), position);
+    EXPECT_EQ(dataset.iterator(position).save(), position);
     positions += position;
   }
   std::string description;
@@ -103,7 +103,7 @@ TEST(Format, OfBatchesStays) {
   EXPECT_EQ(checksums(range(9).batch(4).unbatch(), {0, 1, 2, 4, 20}), "fee10434 55db1279");
   EXPECT_EQ(checksums(range(9).window(3, {.shift = 2, .stride = 2}), {0, 1, 2, 20}),
             "7183500f 76dc3942");
-  EXPECT_EQ(checksums(Element(range(9).window(3).iterate().next()).dataset(), {0, 1, 2, 20}),
+  EXPECT_EQ(checksums(Element(range(9).window(3).iterator().next()).dataset(), {0, 1, 2, 20}),
             "fff8d695 fd3eaee3");
 }
 

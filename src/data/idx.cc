@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "cohort/readers.h"
 #include "data/array_file.h"
 
 namespace cohort::data {
@@ -39,6 +40,25 @@ Shape read_shape(BufferedBytes& bytes, int rank) {
   return Shape(sizes);
 }
 
+class IdxNode : public NodeOf<IdxNode, ArrayNode> {
+ public:
+  std::string_view kind() const override { return "Idx"; }
+  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_idx_header(bytes); }
+};
+
+// Opens the file. If it does not exist, the error names a Debian package of such files.
+std::unique_ptr<ByteSource> open_idx(const std::string& path) {
+  try {
+    return open_bytes(path);
+  } catch (const Error& error) {
+    if (error.code() != Code::NotFound) throw;
+    raise(Code::NotFound,
+          "{}; the Debian package dataset-fashion-mnist has files of this kind (apt install "
+          "dataset-fashion-mnist)",
+          error.message());
+  }
+}
+
 }  // namespace
 
 ArrayHeader read_idx_header(BufferedBytes& bytes) {
@@ -64,29 +84,6 @@ Tensor parse_idx(BufferedBytes& bytes) {
   const ArrayHeader header = read_idx_header(bytes);
   return read_whole("Idx", bytes, header).finish(header.dtype, header.shape);
 }
-
-namespace {
-
-class IdxNode : public NodeOf<IdxNode, ArrayNode> {
- public:
-  std::string_view kind() const override { return "Idx"; }
-  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_idx_header(bytes); }
-};
-
-// Opens the file. If it does not exist, the error names a Debian package of such files.
-std::unique_ptr<ByteSource> open_idx(const std::string& path) {
-  try {
-    return open_bytes(path);
-  } catch (const Error& error) {
-    if (error.code() != Code::NotFound) throw;
-    raise(Code::NotFound,
-          "{}; the Debian package dataset-fashion-mnist has files of this kind (apt install "
-          "dataset-fashion-mnist)",
-          error.message());
-  }
-}
-
-}  // namespace
 
 std::shared_ptr<Node> make_idx() { return std::make_shared<IdxNode>(); }
 
@@ -119,13 +116,16 @@ Dataset load(const std::string& directory, const std::string& name, std::string_
   const Tensor images = read_idx(images_path);
   const Tensor labels = read_idx(labels_path);
   if (images.dtype() != kUInt8 || images.rank() != 3) {
-    internal::raise(Code::DataLoss, "[Mnist] '{}' holds {} of shape {}, not images", images_path,
-                    to_string(images.dtype()), images.shape().to_string());
+    internal::raise(
+        Code::DataLoss,
+        "[Mnist] '{}' must hold uint8 images of shape (count, height, width), got {} of shape {}",
+        images_path, to_string(images.dtype()), images.shape().to_string());
   }
   if (labels.dtype() != kUInt8 || labels.rank() != 1 || labels.size() != images.shape()[0]) {
-    internal::raise(Code::DataLoss, "[Mnist] '{}' holds {} of shape {}, not labels of {} images",
-                    labels_path, to_string(labels.dtype()), labels.shape().to_string(),
-                    images.shape()[0]);
+    internal::raise(
+        Code::DataLoss,
+        "[Mnist] '{}' must hold one uint8 label for each of {} images, got {} of shape {}",
+        labels_path, images.shape()[0], to_string(labels.dtype()), labels.shape().to_string());
   }
   return from_tensor_slices(images, labels);
 }

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cohort/data.h"
 #include "cohort/error.h"
+#include "cohort/readers.h"
 #include "support/compress.h"
 
 namespace cohort {
@@ -76,9 +76,9 @@ TEST_F(IdxTest, RowsAreReadAsTheyAreAskedFor) {
   const Tensor batch = *rows.batch(2).begin();
   EXPECT_EQ(batch.shape(), Shape({2, 3}));
   EXPECT_EQ(batch.to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
-  data::Iterator it = data::idx(write(gzip(kMatrix))).iterate();
+  data::Iterator it = data::idx(write(gzip(kMatrix))).iterator();
   EXPECT_EQ(it.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c'}));
-  data::Iterator restored = data::idx((directory_ / "file").string()).iterate(it.save());
+  data::Iterator restored = data::idx((directory_ / "file").string()).iterator(it.save());
   EXPECT_EQ(restored.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'d', 'e', 'f'}));
   EXPECT_FALSE(restored.next_optional().has_value());
 }
@@ -117,7 +117,7 @@ TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
       {gzip(kMatrix + "x"), "goes on after"},
   };
   for (const auto& [content, fragment] : cases) {
-    data::Iterator it = data::idx(write(content)).iterate();
+    data::Iterator it = data::idx(write(content)).iterator();
     Status failure;
     int rows = 0;
     while (failure.ok()) {
@@ -129,7 +129,7 @@ TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
     EXPECT_GE(rows, 1);
     EXPECT_FALSE(it.next_optional().has_value());
   }
-  const Status scalar = capture_status([&] { data::idx(write("\0\0\x08\0a"s)).iterate().next(); });
+  const Status scalar = capture_status([&] { data::idx(write("\0\0\x08\0a"s)).iterator().next(); });
   EXPECT_NE(scalar.message.find("holds a scalar"), std::string::npos) << scalar;
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 
 namespace cohort::data::internal {
 

@@ -3,9 +3,8 @@
 #include <atomic>
 
 #include "base/timeline.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 #include "data/element_loop.h"
-#include "ops/dispatch.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 
@@ -18,16 +17,18 @@ std::string next_name() {
   return fmt::format("iterator_{}", made.fetch_add(1, std::memory_order_relaxed));
 }
 
-ElementLayout layout_for(const ElementSpec& spec) {
-  return {to_string(*spec.structure()), packed_tensors(spec)};
+constexpr const char* kNoElement = "[Iterator] value() was read, but the dataset has ended";
+
+// Returns an element whose tensors throw if a run reads them and has_value is false.
+Element required_element(const StructurePtr& structure, std::vector<Tensor> tensors,
+                         const Tensor& has_value) {
+  for (Tensor& tensor : tensors) {
+    tensor = cohort::internal::require_true(tensor, has_value, kNoElement);
+  }
+  return ElementAccess::make(structure, std::move(tensors));
 }
 
 }  // namespace
-
-bool tracing() {
-  const cohort::internal::GraphBuilder* builder = cohort::internal::thread_dispatch().builder;
-  return builder != nullptr && !builder->makes_variables();
-}
 
 IteratorBase::IteratorBase(std::string name)
     : name_(name.empty() ? next_name() : std::move(name)) {}
@@ -35,7 +36,9 @@ IteratorBase::IteratorBase(std::string name)
 const IteratorBase::Known& IteratorBase::known() const {
   known_once_.call([&] {
     known_.spec = find_spec();
-    if (known_.spec) known_.layout = layout_for(*known_.spec);
+    if (known_.spec) {
+      known_.layout = {to_string(*structure_of(*known_.spec)), packed_tensors(*known_.spec)};
+    }
     known_.kind =
         "Iterator over " + (known_.spec ? known_.spec->to_string() : "elements of any kind");
     if (replicas() > 1) known_.kind += fmt::format(" for {} replicas", replicas());
@@ -98,7 +101,7 @@ void LocalIterator::restore(std::string_view position) {
   PositionFields fields(state);
   const std::lock_guard one_at_a_time(turn_);
   visit_position(fields);
-  if (!state.at_end()) raise_bad_state("it has more stages");
+  if (!state.at_end()) raise_bad_state("the position has more stages");
 }
 
 void LocalIterator::visit_position(PositionFields& fields) {
@@ -140,7 +143,7 @@ Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_
       std::make_shared<Iteration>(number, std::move(cached_passes)));
   iterator->set_driven();
   if (position != nullptr) iterator->restore(*position);
-  return Iterator(std::move(iterator));
+  return cohort::internal::Access::make<Iterator>(std::move(iterator));
 }
 
 std::shared_ptr<cohort::internal::ElementSource> WalkStarter::make_source() {
@@ -157,31 +160,17 @@ Tensor started_in_each_call(std::shared_ptr<IteratorBase> first, WalkStarter::Ma
   return cohort::internal::start_iterator(cohort::internal::make_resource(starter), {});
 }
 
-namespace {
-
-constexpr const char* kNoElement = "[Iterator] value() was read, but the dataset has ended";
-
-// Returns an element whose tensors throw if a run reads them and has_value is false.
-Element required_element(const StructurePtr& structure, std::vector<Tensor> tensors,
-                         const Tensor& has_value) {
-  for (Tensor& tensor : tensors) {
-    tensor = cohort::internal::require_true(tensor, has_value, kNoElement);
-  }
-  return ElementAccess::make(structure, std::move(tensors));
-}
-
-}  // namespace
 }  // namespace internal
 
 Iterator::Iterator(std::shared_ptr<internal::IteratorBase> base)
     : base_(std::move(base)), handle_(cohort::internal::make_resource(base_)) {}
 
 Element Iterator::next(Site site) {
-  if (handle_.is_symbolic() || internal::tracing()) {
+  if (handle_.is_symbolic() || cohort::internal::is_tracing()) {
     std::vector<Element> parts;
     while (parts.size() < base_->replicas()) {
       parts.push_back(internal::ElementAccess::make(
-          base_->element_spec()->structure(),
+          internal::structure_of(*base_->element_spec()),
           cohort::internal::iterator_next(handle_, base_->layout(), site)));
     }
     return parts.size() == 1 ? parts[0] : internal::dealt_element(parts);
@@ -192,18 +181,18 @@ Element Iterator::next(Site site) {
 }
 
 std::optional<Element> Iterator::next_optional() {
-  if (handle_.is_symbolic() || internal::tracing()) {
-    internal::raise(Code::FailedPrecondition,
-                    "[Iterator] next_optional() and range-for over a dataset cannot be part of a "
-                    "traced function: where the data ends is not known while it is traced; call "
-                    "next_as_optional(), reduce() or for_each() of the iterator, or iterate "
-                    "outside and pass the elements");
+  if (handle_.is_symbolic() || cohort::internal::is_tracing()) {
+    internal::raise(
+        Code::FailedPrecondition,
+        "[Iterator] next_optional() and range-for over a dataset cannot be part of a traced "
+        "function: the end of the data is unknown during tracing; call next_as_optional(), "
+        "reduce() or for_each() of the iterator, or iterate outside and pass the elements");
   }
   return base_->next();
 }
 
 OptionalElement<Element> Iterator::next_as_optional(Site site) {
-  if (!handle_.is_symbolic() && !internal::tracing()) {
+  if (!handle_.is_symbolic() && !cohort::internal::is_tracing()) {
     std::optional<Element> element = base_->next();
     const Tensor has_value(element.has_value());
     return {has_value, [element = std::move(element)] {
@@ -216,13 +205,14 @@ OptionalElement<Element> Iterator::next_as_optional(Site site) {
   while (parts.size() < base_->replicas()) {
     parts.push_back(cohort::internal::iterator_next_optional(handle_, base_->layout(), site));
     const Tensor& found = parts.back()[0];
-    has_value = parts.size() == 1 ? found : logical_and(has_value, found);
+    has_value = parts.size() == 1 ? found : logical_and(has_value, found, site);
   }
   return {has_value, [parts = std::move(parts), has_value, base = base_] {
             std::vector<Element> elements;
             for (const std::vector<Tensor>& part : parts) {
-              elements.push_back(internal::required_element(
-                  base->element_spec()->structure(), {part.begin() + 1, part.end()}, has_value));
+              elements.push_back(
+                  internal::required_element(internal::structure_of(*base->element_spec()),
+                                             {part.begin() + 1, part.end()}, has_value));
             }
             return elements.size() == 1 ? elements[0] : internal::dealt_element(elements);
           }};
@@ -241,25 +231,27 @@ std::optional<ElementSpec> Iterator::element_spec() const { return base_->elemen
 
 std::string Iterator::save() { return base_->save(); }
 
-Iterator Iterator::with_handle(Tensor handle) const {
-  Iterator other = *this;
-  other.handle_ = std::move(handle);
-  return other;
-}
-
 std::string Iterator::kind() const { return base_->kind(); }
 
-Iterator Dataset::iterate() const {
-  const auto make = [node = node_] { return std::make_shared<internal::LocalIterator>(node); };
-  const std::shared_ptr<internal::LocalIterator> first = make();
-  if (!internal::tracing()) return Iterator(first);
-  return Iterator(first).with_handle(internal::started_in_each_call(first, make));
+ElementIterator::ElementIterator(Iterator from) : from_(std::move(from)) { ++*this; }
+
+ElementIterator& ElementIterator::operator++() {
+  current_ = from_.next_optional();
+  return *this;
 }
 
-Iterator Dataset::iterate(const std::string& position) const {
+Iterator Dataset::iterator() const {
+  const auto make = [node = node_] { return std::make_shared<internal::LocalIterator>(node); };
+  const std::shared_ptr<internal::LocalIterator> first = make();
+  if (!cohort::internal::is_tracing()) return cohort::internal::Access::make<Iterator>(first);
+  return cohort::internal::Access::with_handle(cohort::internal::Access::make<Iterator>(first),
+                                               internal::started_in_each_call(first, make));
+}
+
+Iterator Dataset::iterator(const std::string& position) const {
   auto iterator = std::make_shared<internal::LocalIterator>(node_);
   iterator->restore(position);
-  return Iterator(std::move(iterator));
+  return cohort::internal::Access::make<Iterator>(std::move(iterator));
 }
 
 }  // namespace cohort::data
@@ -301,8 +293,8 @@ class NamedIterator : public LocalIterator {
 Specs infer_handle(const OpInputs& inputs) {
   const Tensor& dataset = dataset_of(inputs.attrs);
   if (dataset.dtype() != kString || dataset.shape() != Shape{}) {
-    raise(Code::InvalidArgument, "[{}] a dataset's description is one string, got {} {}", inputs.op,
-          to_string(dataset.dtype()), dataset.shape().to_string());
+    raise(Code::InvalidArgument, "[{}] a dataset's description must be one string, got {} {}",
+          inputs.op, to_string(dataset.dtype()), dataset.shape().to_string());
   }
   return {{kResource, Shape{}}};
 }
@@ -315,21 +307,20 @@ std::shared_ptr<NamedIterator> make(const std::string& name, const Tensor& datas
   if (status.ok()) return made;
   throw Error(Status{
       .code = status.code,
-      .message = fmt::format("[Input] iterator '{}' cannot be made: {}", name, status.message),
+      .message = fmt::format("[Input] iterator '{}' cannot be created: {}", name, status.message),
       .origin = status.origin,
       .cause = std::make_shared<const Status>(status)});
 }
 
 void compute_handle(Kernel& k) {
-  const auto& name = k.attrs.get<std::string>("shared_name");
   const Tensor& dataset = dataset_of(k.attrs);
-  const auto iterator =
-      cohort::internal::require_run(k.run, "IteratorHandle")
-          .resources()
-          .find_or_make<NamedIterator>(k.attrs.get<std::string>("container"), "iterator", name,
-                                       [&] { return make(name, dataset); });
+  const auto iterator = cohort::internal::find_shared<NamedIterator>(
+      k, "IteratorHandle", "iterator",
+      [&](const std::string& name) { return make(name, dataset); });
   if (!iterator->is_over(dataset)) {
-    raise(Code::InvalidArgument, "[Iterator] '{}' exists, over another dataset", name);
+    raise(Code::InvalidArgument,
+          "[Iterator] '{}' already exists over another dataset; give this iterator another name",
+          iterator->name());
   }
   k.outputs[0] = cohort::internal::make_resource(iterator);
 }
@@ -340,17 +331,8 @@ void compute_handle(Kernel& k) {
 namespace cohort::internal {
 
 // The handle of a named iterator of the run's device. The first use makes the iterator.
-extern constexpr OpDef kIteratorHandle{
-    .name = "IteratorHandle",
-    .inputs = 0,
-    .dtypes = kResourceType,
-    .attrs = {{"dataset", AttrKind::Tensor},
-              {"container", AttrKind::Text},
-              {"shared_name", AttrKind::Text}},
-    .infer = data::internal::infer_handle,
-    .compute = data::internal::compute_handle,
-    .no_gradient_because = "a handle has no value",
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+extern constexpr OpDef kIteratorHandle =
+    handle_op("IteratorHandle", {{"dataset", AttrKind::Tensor}}, data::internal::infer_handle,
+              data::internal::compute_handle, Trait::HasEffect | Trait::HostOnly);
 
 }  // namespace cohort::internal

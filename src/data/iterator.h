@@ -8,10 +8,6 @@ namespace cohort::data::internal {
 
 using cohort::internal::ElementLayout;
 
-// Whether this thread traces a function. Building a plain graph does not count: programs iterate
-// and feed sessions meanwhile.
-bool tracing();
-
 // The implementation of an Iterator: a walk in this process, or a strategy's combination of
 // several.
 class IteratorBase : public cohort::internal::ElementSource {

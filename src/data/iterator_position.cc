@@ -1,6 +1,5 @@
 #include "data/iterator_position.h"
 
-#include "base/raise.h"
 #include "data/batch_rows.h"
 #include "data/byte_source.h"
 #include "data/element_access.h"
@@ -8,8 +7,6 @@
 #include "tensor/memory.h"
 
 namespace cohort::data::internal {
-
-using cohort::internal::raise;
 
 void raise_bad_state(std::string_view reason) {
   raise(Code::InvalidArgument, "[Restore] the saved position does not fit this dataset: {}",
@@ -57,7 +54,8 @@ void StateWriter::status(const Status& status) {
 }
 
 std::string_view StateReader::take(int64_t count) {
-  if (count < 0 || static_cast<size_t>(count) > rest_.size()) raise_bad_state("it ends too early");
+  if (count < 0 || static_cast<size_t>(count) > rest_.size())
+    raise_bad_state("the position ends too early");
   const std::string_view taken = rest_.substr(0, static_cast<size_t>(count));
   rest_.remove_prefix(taken.size());
   return taken;
@@ -157,7 +155,7 @@ std::string sealed(const StateWriter& position) {
 
 std::string_view unsealed(std::string_view bytes) {
   if (bytes.substr(0, kMagic.size()) != kMagic) {
-    raise_bad_state("these are not the bytes that an iterator's save() gave");
+    raise_bad_state("the bytes do not come from an iterator's save()");
   }
   bytes.remove_prefix(kMagic.size());
   StateReader head(bytes);

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 
 namespace cohort::data::internal {
 

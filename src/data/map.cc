@@ -16,7 +16,7 @@ namespace {
 bool fits(const RowFunction& function, const ElementSpec& spec) {
   const std::vector<TensorSpec> tensors = spec.tensors();
   if (tensors.size() != function.arguments.size()) return false;
-  if (spec.structure()->kind == Structure::Kind::Map) return false;
+  if (structure_of(spec)->kind == Structure::Kind::Map) return false;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const RowFunction::Slot& slot = function.arguments[i];
     if (tensors[i].dtype != slot.dtype || !tensors[i].shape.has_rank()) return false;
@@ -35,7 +35,7 @@ class MapNode : public NodeOf<MapNode> {
   NodeRole role() const override { return NodeRole::Transform; }
   const Function* element_function() const override { return &function; }
   CursorPtr open(const Context& context) const override;
-  int64_t cardinality() const override { return input().cardinality(); }
+  Cardinality cardinality() const override { return input().cardinality(); }
   std::optional<ElementSpec> spec() const override {
     const RowFunction* rows = row_function();
     if (rows == nullptr) return std::nullopt;
@@ -43,7 +43,7 @@ class MapNode : public NodeOf<MapNode> {
     for (const RowFunction::Slot& slot : rows->results) {
       results.push_back({slot.dtype, result_shape(slot)});
     }
-    return ElementSpec(result_structure(*rows), std::move(results));
+    return make_spec(result_structure(*rows), std::move(results));
   }
   void check() const override { check_threads("Map", chosen.parallel); }
   void fields(Fields& fields) override {
@@ -172,9 +172,9 @@ class MapCursor : public StageCursor<MapNode> {
     visit_block(fields, ready_);
     visit_block(fields, rest_);
     if (ready_.count > 0 && (rows_ == nullptr || !(*structure_of(ready_.rows) == *structure_))) {
-      raise_bad_state("the function makes other elements");
+      raise_bad_state("the function returns elements of another structure");
     }
-    if (rest_.count > 0 && rows_ == nullptr) raise_bad_state("the function takes other elements");
+    if (rest_.count > 0 && rows_ == nullptr) raise_bad_state("the function is of another kind");
   }
 
   static void visit_block(PositionFields& fields, Block& block) {
@@ -229,7 +229,7 @@ CursorPtr MapNode::open(const Context& context) const {
 class ScanNode : public Stage<ScanNode, class ScanCursor> {
  public:
   std::string_view kind() const override { return "Scan"; }
-  int64_t cardinality() const override { return input().cardinality(); }
+  Cardinality cardinality() const override { return input().cardinality(); }
   void fields(Fields& fields) override {
     fields.field("initial", initial);
     fields.field("function", function);
@@ -272,13 +272,13 @@ class ScanCursor : public StageCursor<ScanNode> {
 class EnumerateNode : public Stage<EnumerateNode, class EnumerateCursor> {
  public:
   std::string_view kind() const override { return "Enumerate"; }
-  int64_t cardinality() const override { return input().cardinality(); }
+  Cardinality cardinality() const override { return input().cardinality(); }
   std::optional<ElementSpec> spec() const override {
     const std::optional<ElementSpec> part = input().spec();
     if (!part) return std::nullopt;
     std::vector<TensorSpec> tensors = part->tensors();
     tensors.insert(tensors.begin(), TensorSpec{kInt64, {}});
-    return ElementSpec(tuple_structure({leaf_structure(), part->structure()}), std::move(tensors));
+    return make_spec(tuple_structure({leaf_structure(), structure_of(*part)}), std::move(tensors));
   }
   void fields(Fields& fields) override { fields.field("start", start); }
 
@@ -291,12 +291,11 @@ class EnumerateCursor : public StageCursor<EnumerateNode> {
 
   bool next(Element& out) override {
     Element element;
-    const int64_t number = number_++;
-    const Status failure = capture_status([&] {
-      if (!input_->next(element)) --number_;
-    });
-    throw_if_error(failure);
-    if (number_ == number) return false;
+    const int64_t number = number_++;  // also that of an element that fails
+    if (!input_->next(element)) {
+      number_ = number;
+      return false;
+    }
     out = Element::tuple(std::vector<Element>{Element(number), std::move(element)});
     return true;
   }

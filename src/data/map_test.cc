@@ -80,7 +80,7 @@ TEST(Map, ErrorsCarryStageAndElementAndLaterElementsAreReachable) {
           return x;
         },
         {.parallel = parallel, .name = "decode"});
-    Iterator it = dataset.iterate();
+    Iterator it = dataset.iterator();
     EXPECT_EQ(it.next().to<int>(), 0);
     EXPECT_EQ(it.next().to<int>(), 1);
     EXPECT_ERROR(Code::DataLoss, "[decode] element 2: two is bad", it.next());
@@ -125,7 +125,7 @@ TEST(Stages, ErrorsOfFunctionsNameStageAndElement) {
        2},
   };
   for (const Case& one : cases) {
-    Iterator it = one.dataset.iterate();
+    Iterator it = one.dataset.iterator();
     it.next();
     it.next();
     const std::string expected = "[" + one.stage + "] element 2: two is bad";
@@ -141,7 +141,7 @@ TEST(Map, AnElementThatFailsCostsItselfOnly) {
                              return x;
                            })
                            .batch(2);
-  std::vector<std::string> all = rest_of(dataset.iterate());
+  std::vector<std::string> all = rest_of(dataset.iterator());
   EXPECT_EQ(all.size(), 5u);  // 0 2 | 3 5 | 6 and two errors
   EXPECT_EQ(std::count_if(all.begin(), all.end(),
                           [](const auto& text) { return text.find("[Map] element") == 0; }),

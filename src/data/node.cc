@@ -55,8 +55,15 @@ Code code_in_stage(const Status& failure) {
 }
 
 void raise_in_stage(std::string_view stage, int64_t index, const Status& failure) {
+  // Functions that stages share begin their errors with the stage, too. The stage of a dataset that
+  // the function of this stage reads stays.
+  const std::string tag = fmt::format("[{}] ", stage);
+  std::string_view message = failure.message;
+  if (message.starts_with(tag) && !message.starts_with(tag + "element ")) {
+    message.remove_prefix(tag.size());
+  }
   Status status{.code = code_in_stage(failure),
-                .message = fmt::format("[{}] element {}: {}", stage, index, failure.message)};
+                .message = fmt::format("{}element {}: {}", tag, index, message)};
   status.origin = failure.origin;
   status.cause = failure.cause;
   throw Error(std::move(status));
@@ -85,6 +92,13 @@ void Fields::field(std::string_view name, int& value) {
   value = static_cast<int>(number);
 }
 
+void Fields::field(std::string_view name, IntOrAutotune& value) {
+  constexpr int kAutotuned = -1;
+  int number = value.number().value_or(kAutotuned);
+  field(name, number);
+  value = number == kAutotuned ? kAutotune : IntOrAutotune(number);
+}
+
 void Fields::field(std::string_view name, uint64_t& value) {
   auto number = static_cast<int64_t>(value);
   field(name, number);
@@ -103,7 +117,7 @@ void Fields::field(std::string_view name, std::optional<bool>& value) {
 }
 
 void Fields::field(std::string_view name, std::optional<ElementSpec>& value) {
-  std::string structure = value ? to_string(*value->structure()) : "";  // empty: no spec
+  std::string structure = value ? to_string(*structure_of(*value)) : "";  // empty: no spec
   std::vector<int64_t> packed = value ? packed_tensors(*value) : std::vector<int64_t>();
   field(fmt::format("{}_structure", name), structure);
   field(fmt::format("{}_tensors", name), packed);
@@ -113,7 +127,7 @@ void Fields::field(std::string_view name, std::optional<ElementSpec>& value) {
   for (const auto& [dtype, shape] : cohort::internal::unpack_specs("Dataset", packed)) {
     tensors.push_back({dtype, shape});
   }
-  value.emplace(parse_structure(structure), std::move(tensors));
+  value = make_spec(parse_structure(structure), std::move(tensors));
 }
 
 void Fields::field(std::string_view name, std::vector<Tensor>& value) {

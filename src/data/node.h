@@ -3,18 +3,24 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/raise.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
 #include "data/iterator_position.h"
 
 namespace cohort::data::internal {
+
+// The number of elements where each element of a dataset becomes `factor` elements.
+inline Cardinality times(Cardinality cardinality, int64_t factor) {
+  if (!cardinality.is_number()) return cardinality;
+  int64_t product = 0;
+  return __builtin_mul_overflow(cardinality.count(), factor, &product) ? INT64_MAX : product;
+}
 
 using cohort::internal::raise;
 
@@ -76,6 +82,7 @@ class Fields {
 
   void field(std::string_view name, bool& value);
   void field(std::string_view name, int& value);
+  void field(std::string_view name, IntOrAutotune& value);
   void field(std::string_view name, uint64_t& value);
   void field(std::string_view name, Seed& value);
   void field(std::string_view name, std::optional<bool>& value);
@@ -110,7 +117,7 @@ class Node : public std::enable_shared_from_this<Node> {
   // what a stage does asks one of the functions below, not for the name.
   virtual std::string_view kind() const = 0;
   virtual CursorPtr open(const Context& context) const = 0;
-  virtual int64_t cardinality() const = 0;
+  virtual Cardinality cardinality() const = 0;
   virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
   virtual NodeRole role() const { return NodeRole::Other; }
   // The function of an Expand stage that makes the datasets.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "cohort/readers.h"
 #include "data/array_file.h"
 #include "data/batch_rows.h"
 #include "tensor/memory.h"
@@ -30,9 +31,9 @@ class HeaderParser {
       value(key);
       if (!take(',') && peek() != '}') fail("',' or '}' is missing");
     }
-    if (seen_ != 7) fail("it lacks one of 'descr', 'fortran_order' and 'shape'");
+    if (seen_ != 7) fail("the dictionary lacks one of 'descr', 'fortran_order' and 'shape'");
     spaces();
-    if (!text_.empty()) fail("something follows the dictionary");
+    if (!text_.empty()) fail("text follows the dictionary");
     return header_;
   }
 
@@ -47,7 +48,7 @@ class HeaderParser {
   }
   char peek() {
     spaces();
-    if (text_.empty()) fail("it ends too early");
+    if (text_.empty()) fail("the dictionary ends too early");
     return text_[0];
   }
   bool take(char c) {
@@ -150,6 +151,77 @@ std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& sha
   return to;
 }
 
+class NpyNode : public NodeOf<NpyNode, ArrayNode> {
+ public:
+  std::string_view kind() const override { return "Npy"; }
+  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_npy_header(bytes); }
+};
+
+using Archive = std::unique_ptr<zip_t, void (*)(zip_t*)>;
+
+// The decompressed bytes of a member of an archive. The size that the archive claims is not
+// trusted.
+class MemberSource : public ByteSource {
+ public:
+  MemberSource(zip_t* archive, zip_uint64_t index, std::string name)
+      : name_(std::move(name)), file_(zip_fopen_index(archive, index, 0), &close) {
+    if (!file_) raise(Code::DataLoss, "[Npz] cannot read '{}': {}", name_, zip_strerror(archive));
+  }
+  size_t read(std::span<std::byte> out) override {
+    const zip_int64_t got = zip_fread(file_.get(), out.data(), out.size());
+    if (got < 0)
+      raise(Code::DataLoss, "[Npz] '{}' is damaged: {}", name_, zip_file_strerror(file_.get()));
+    return static_cast<size_t>(got);
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  static void close(zip_file_t* file) { zip_fclose(file); }
+
+  std::string name_;
+  std::unique_ptr<zip_file_t, void (*)(zip_file_t*)> file_;
+};
+
+std::map<std::string, Tensor> read_archive(const Archive& archive, const std::string& name) {
+  std::map<std::string, Tensor> arrays;
+  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<zip_uint64_t>(i);
+    const char* member = zip_get_name(archive.get(), index, ZIP_FL_ENC_RAW);
+    if (member == nullptr) raise(Code::DataLoss, "[Npz] '{}': a member has no name", name);
+    std::string array = member;
+    if (!array.ends_with(".npy")) {
+      raise(Code::DataLoss, "[Npz] '{}': member '{}' is not an .npy file", name, array);
+    }
+    BufferedBytes bytes(std::make_unique<MemberSource>(archive.get(), index, name + ":" + array));
+    array.resize(array.size() - 4);
+    if (!arrays.emplace(array, parse_npy(bytes)).second) {
+      raise(Code::DataLoss, "[Npz] '{}': two arrays have the name '{}'", name, array);
+    }
+  }
+  return arrays;
+}
+
+// libzip takes an empty file for an archive without members.
+void check_not_empty(int64_t bytes, const std::string& name) {
+  if (bytes == 0) raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: it is empty", name);
+}
+
+// Takes over `source`, which is null if `error` says why it could not be made.
+std::map<std::string, Tensor> read_source(zip_source_t* source, const std::string& name,
+                                          zip_error_t& error) {
+  zip_t* opened = source == nullptr
+                      ? nullptr
+                      : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
+  if (opened == nullptr) {
+    if (source != nullptr) zip_source_free(source);
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: {}", name, reason);
+  }
+  return read_archive(Archive(opened, &zip_discard), name);
+}
+
 }  // namespace
 
 ArrayHeader read_npy_header(BufferedBytes& bytes) {
@@ -169,7 +241,8 @@ ArrayHeader read_npy_header(BufferedBytes& bytes) {
     length |= static_cast<size_t>(static_cast<uint8_t>(start[8 + i])) << (8 * i);
   }
   if (length > kMaxHeaderBytes) {
-    raise(Code::DataLoss, "[Npy] '{}' claims a header of {} bytes", bytes.name(), length);
+    raise(Code::DataLoss, "[Npy] '{}' claims a header of {} bytes; at most {} are supported",
+          bytes.name(), length, kMaxHeaderBytes);
   }
   const size_t whole = 8 + width + length;
   const std::string_view all = as_text(bytes.window(whole));
@@ -213,15 +286,13 @@ std::string npy_header(const Tensor& tensor) {
   return header + text;
 }
 
-namespace {
-
-class NpyNode : public NodeOf<NpyNode, ArrayNode> {
- public:
-  std::string_view kind() const override { return "Npy"; }
-  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_npy_header(bytes); }
-};
-
-}  // namespace
+std::map<std::string, Tensor> parse_npz(std::span<const std::byte> bytes, const std::string& name) {
+  check_not_empty(static_cast<int64_t>(bytes.size()), name);
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  return read_source(source, name, error);
+}
 
 std::shared_ptr<Node> make_npy() { return std::make_shared<NpyNode>(); }
 
@@ -243,86 +314,6 @@ void write_npy(const std::string& path, const Tensor& tensor) {
 Dataset npy(const Files& files) {
   return internal::add_stage<internal::NpyNode>(internal::names_of(files));
 }
-
-namespace internal {
-namespace {
-
-using Archive = std::unique_ptr<zip_t, void (*)(zip_t*)>;
-
-// The decompressed bytes of a member of an archive. The size that the archive claims is not
-// trusted.
-class MemberSource : public ByteSource {
- public:
-  MemberSource(zip_t* archive, zip_uint64_t index, std::string name)
-      : name_(std::move(name)), file_(zip_fopen_index(archive, index, 0), &close) {
-    if (!file_) raise(Code::DataLoss, "[Npz] '{}': {}", name_, zip_strerror(archive));
-  }
-  size_t read(std::span<std::byte> out) override {
-    const zip_int64_t got = zip_fread(file_.get(), out.data(), out.size());
-    if (got < 0)
-      raise(Code::DataLoss, "[Npz] '{}' is damaged: {}", name_, zip_file_strerror(file_.get()));
-    return static_cast<size_t>(got);
-  }
-  const std::string& name() const override { return name_; }
-
- private:
-  static void close(zip_file_t* file) { zip_fclose(file); }
-
-  std::string name_;
-  std::unique_ptr<zip_file_t, void (*)(zip_file_t*)> file_;
-};
-
-std::map<std::string, Tensor> read_archive(const Archive& archive, const std::string& name) {
-  std::map<std::string, Tensor> arrays;
-  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    const auto index = static_cast<zip_uint64_t>(i);
-    const char* member = zip_get_name(archive.get(), index, ZIP_FL_ENC_RAW);
-    if (member == nullptr) raise(Code::DataLoss, "[Npz] '{}': a member has no name", name);
-    std::string array = member;
-    if (!array.ends_with(".npy")) {
-      raise(Code::DataLoss, "[Npz] '{}': member '{}' is not an .npy file", name, array);
-    }
-    BufferedBytes bytes(std::make_unique<MemberSource>(archive.get(), index, name + ":" + array));
-    array.resize(array.size() - 4);
-    if (!arrays.emplace(array, parse_npy(bytes)).second) {
-      raise(Code::DataLoss, "[Npz] '{}': there are two arrays '{}'", name, array);
-    }
-  }
-  return arrays;
-}
-
-// libzip takes an empty file for an archive without members.
-void check_not_empty(int64_t bytes, const std::string& name) {
-  if (bytes == 0) raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: it is empty", name);
-}
-
-// Takes over `source`, which is null if `error` says why it could not be made.
-std::map<std::string, Tensor> read_source(zip_source_t* source, const std::string& name,
-                                          zip_error_t& error) {
-  zip_t* opened = source == nullptr
-                      ? nullptr
-                      : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (opened == nullptr) {
-    if (source != nullptr) zip_source_free(source);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: {}", name, reason);
-  }
-  return read_archive(Archive(opened, &zip_discard), name);
-}
-
-}  // namespace
-
-std::map<std::string, Tensor> parse_npz(std::span<const std::byte> bytes, const std::string& name) {
-  check_not_empty(static_cast<int64_t>(bytes.size()), name);
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  return read_source(source, name, error);
-}
-
-}  // namespace internal
 
 std::map<std::string, Tensor> read_npz(const std::string& path) {
   // open_file() tells a missing file from a damaged one.

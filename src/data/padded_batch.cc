@@ -19,8 +19,10 @@ Shape padded_shape(std::string_view stage, std::span<const Tensor* const> column
                    const Shape& wanted) {
   const int rank = column[0]->rank();
   if (wanted.has_rank() && wanted.rank() != rank) {
-    raise(Code::InvalidArgument, "[{}] elements have shape {}, but are to be padded to {}", stage,
-          column[0]->shape().to_string(), wanted.to_string());
+    raise(
+        Code::InvalidArgument,
+        "[{}] elements of shape {} cannot be padded to {}, which has another number of dimensions",
+        stage, column[0]->shape().to_string(), wanted.to_string());
   }
   std::vector<int64_t> sizes(static_cast<size_t>(rank), 0);
   for (const Tensor* part : column) {
@@ -35,7 +37,8 @@ Shape padded_shape(std::string_view stage, std::span<const Tensor* const> column
       size = std::max(size, part->shape()[axis]);
       const bool fixed = wanted.has_rank() && wanted[axis] >= 0;
       if (fixed && part->shape()[axis] > wanted[axis]) {
-        raise(Code::InvalidArgument, "[{}] an element of shape {} is larger than {}", stage,
+        raise(Code::InvalidArgument,
+              "[{}] an element of shape {} is larger than the padded shape {}", stage,
               part->shape().to_string(), wanted.to_string());
       }
       if (fixed) size = wanted[axis];
@@ -133,8 +136,9 @@ Element pad_elements(std::string_view stage, std::span<const Element> elements,
   for (const auto& [count, what] : {std::pair(options.shapes.size(), "shapes"),
                                     std::pair(options.padding.size(), "padding values")}) {
     if (count == 0 || count == leaves) continue;
-    raise(Code::InvalidArgument, "[{}] {} {} were given for elements of {} tensors", stage, count,
-          what, leaves);
+    raise(Code::InvalidArgument,
+          "[{}] got {} {} for elements of {} tensors; give one for each tensor", stage, count, what,
+          leaves);
   }
   return combine_columns(stage, elements, [&](std::span<const Tensor* const> column, size_t place) {
     return pad_column(stage, column,
@@ -147,7 +151,7 @@ class PaddedBatchNode : public Stage<PaddedBatchNode, class PaddedBatchCursor> {
  public:
   std::string_view kind() const override { return "PaddedBatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  int64_t cardinality() const override {
+  Cardinality cardinality() const override {
     return number_of_batches(input().cardinality(), size, chosen.drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
@@ -216,7 +220,7 @@ class PaddedBatchCursor : public StageCursor<PaddedBatchNode> {
 class BucketNode : public Stage<BucketNode, class BucketCursor> {
  public:
   std::string_view kind() const override { return "BucketByLength"; }
-  int64_t cardinality() const override { return unknown_unless_empty(input()); }
+  Cardinality cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
     if (boundaries.empty() || !std::ranges::is_sorted(boundaries, std::less_equal<>()) ||
         boundaries[0] < 1) {
@@ -291,8 +295,8 @@ class BucketCursor : public StageCursor<BucketNode> {
   std::vector<Shape> boundary_shapes(const Element& like, size_t place) const {
     if (place == node_.boundaries.size()) {
       raise(Code::InvalidArgument,
-            "[BucketByLength] an element is longer than the last boundary, {}, so there is nothing "
-            "to pad it to",
+            "[BucketByLength] with pad_to_boundary each element must be shorter than the last "
+            "boundary, {}",
             node_.boundaries.back());
     }
     std::vector<Shape> shapes;

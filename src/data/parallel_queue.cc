@@ -214,6 +214,8 @@ bool ParallelQueue::next(Element& out) {
 
 void ParallelQueue::position(PositionFields& fields, const std::function<void()>& visit_input) {
   Lock lock(mutex_);
+  // The elements that are being made belong to the position, and no thread begins another one while
+  // the input is visited without the lock.
   paused_ = true;
   ready_.wait(lock, [this] { return active_ == 0; });
   visit_slots(fields);

@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "base/thread.h"
@@ -38,8 +37,6 @@ class ParallelQueue {
   // The threads stop when `outer` requests it. The cursors of the input get `stop()`.
   ParallelQueue(const std::stop_token& outer, Options options);
   ~ParallelQueue();
-  ParallelQueue(const ParallelQueue&) = delete;
-  ParallelQueue& operator=(const ParallelQueue&) = delete;
 
   std::stop_token stop() const { return stop_.get_token(); }
   void set_pull(Pull pull) { pull_ = std::move(pull); }

@@ -1,5 +1,6 @@
 // Files of plain records: lines of text, records of one length, and the binary files of CIFAR.
 
+#include "cohort/readers.h"
 #include "data/batch_rows.h"
 #include "data/reader.h"
 #include "tensor/memory.h"
@@ -56,8 +57,10 @@ class FixedNode : public ReaderStage<FixedNode, class FixedReader, StringReaderN
     check_at_least(kind(), "length of the footer", chosen.footer, 0);
     constexpr int64_t kMaxBytes = int64_t{1} << 40;
     if (bytes > kMaxBytes || chosen.header > kMaxBytes || chosen.footer > kMaxBytes) {
-      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(),
-            kMaxBytes);
+      raise(Code::InvalidArgument,
+            "[{}] lengths above {} bytes are not supported, got {}, {} and {} for record, header "
+            "and footer",
+            kind(), kMaxBytes, bytes, chosen.header, chosen.footer);
     }
   }
   void fields(Fields& fields) override {
@@ -186,8 +189,9 @@ class TextReader : public StringReader {
     const size_t length = ended ? end : text.size();
     if (length > max_bytes_) {
       bytes_.consume_line();
-      raise(Code::DataLoss, "[TextLines] '{}' line {}: longer than {} bytes", bytes_.name(),
-            number_, max_bytes_);
+      raise(Code::DataLoss,
+            "[TextLines] '{}' line {} is longer than {} bytes; set a larger max_line_bytes",
+            bytes_.name(), number_, max_bytes_);
     }
     line = text.substr(0, length);
     if (ended && line.ends_with('\r')) line.remove_suffix(1);

@@ -17,21 +17,21 @@ void step(Iterator& it, int count) {
 
 RC_GTEST_PROP(Position, RestoredAtAnyPointGivesTheSameRest, ()) {
   const Dataset dataset = random_pipeline();
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (int part = 0; part < 3; ++part) {
     const auto steps = *rc::gen::inRange(0, 20);
     step(it, steps);
     const std::string position = it.save();
     RC_LOG() << dataset.to_string() << " after " << steps << " more\n";
-    Iterator early = dataset.iterate(position);
-    Iterator other = dataset.iterate();  // what others do meanwhile changes nothing
+    Iterator early = dataset.iterator(position);
+    Iterator other = dataset.iterator();  // what others do meanwhile changes nothing
     step(other, steps);
-    Iterator more = dataset.iterate(position);
+    Iterator more = dataset.iterator(position);
     const auto expected = rest_of(early, 300);
     RC_ASSERT(rest_of(more, 300) == expected);
     // Saving changes nothing, and a position can be used again.
     if (part == 2) RC_ASSERT(rest_of(it, 300) == expected);
-    RC_ASSERT(rest_of(dataset.iterate(position), 300) == expected);
+    RC_ASSERT(rest_of(dataset.iterator(position), 300) == expected);
   }
 }
 
@@ -44,10 +44,10 @@ RC_GTEST_PROP(Position, OfUnorderedStagesKeepsEveryElement, ()) {
           .unbatch()
           .options({.deterministic = false})
           .prefetch(2);
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   std::vector<std::string> all = rest_of(it, *rc::gen::inRange<int64_t>(0, 60));
-  for (const std::string& late : rest_of(dataset.iterate(it.save()))) all.push_back(late);
-  std::vector<std::string> expected = rest_of(range(count).iterate());
+  for (const std::string& late : rest_of(dataset.iterator(it.save()))) all.push_back(late);
+  std::vector<std::string> expected = rest_of(range(count).iterator());
   std::ranges::sort(all);
   std::ranges::sort(expected);
   RC_ASSERT(all == expected);
@@ -55,12 +55,12 @@ RC_GTEST_PROP(Position, OfUnorderedStagesKeepsEveryElement, ()) {
 
 RC_GTEST_PROP(Position, DamagedBytesAreAnErrorAndNothingWorse, ()) {
   const Dataset dataset = random_pipeline();
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (int i = 0; i < 5; ++i) (void)capture_status([&] { it.next_optional(); });
   std::string position = it.save();
   const auto at = static_cast<size_t>(*rc::gen::inRange<int>(0, static_cast<int>(position.size())));
   position[at] = static_cast<char>(position[at] ^ (1 << *rc::gen::inRange(0, 8)));
-  const Status status = capture_status([&] { rest_of(dataset.iterate(position), 100); });
+  const Status status = capture_status([&] { rest_of(dataset.iterator(position), 100); });
   RC_ASSERT(status.code == Code::InvalidArgument);
 }
 
@@ -96,19 +96,19 @@ RC_GTEST_PROP(Shuffle, IsAPermutationWithinItsBuffer, (uint64_t seed)) {
 
 RC_GTEST_PROP(Cardinality, IsTheNumberOfElementsWhereItIsKnown, ()) {
   const Dataset dataset = random_pipeline();
-  const int64_t known = dataset.cardinality();
-  RC_PRE(known >= 0);
-  const std::vector<std::string> all = rest_of(dataset.iterate());
+  const Cardinality known = dataset.cardinality();
+  RC_PRE(known.is_number());
+  const std::vector<std::string> all = rest_of(dataset.iterator());
   // An element that fails makes the batches around it others.
   RC_PRE(std::none_of(all.begin(), all.end(), [](const auto& text) { return text[0] == '['; }));
-  RC_ASSERT(static_cast<int64_t>(all.size()) == known);
+  RC_ASSERT(static_cast<int64_t>(all.size()) == known.count());
 }
 
 RC_GTEST_PROP(ElementSpec, HoldsForEveryElement, ()) {
   const Dataset dataset = random_pipeline();
   const std::optional<ElementSpec> spec = dataset.element_spec();
   RC_PRE(spec.has_value());
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (;;) {
     std::optional<Element> element;
     if (!capture_status([&] { element = it.next_optional(); }).ok()) continue;
@@ -124,20 +124,20 @@ RC_GTEST_PROP(ElementSpec, HoldsForEveryElement, ()) {
 }
 
 TEST(Position, OfAnotherDatasetIsRefused) {
-  const std::string position = range(5).batch(2).iterate().save();
+  const std::string position = range(5).batch(2).iterator().save();
   EXPECT_ERROR(Code::InvalidArgument, "does not fit this dataset",
-               range(5).shuffle(2).iterate(position));
-  EXPECT_ERROR(Code::InvalidArgument, "ends too early", range(5).iterate("cohort position 1\n"));
-  EXPECT_ERROR(Code::InvalidArgument, "not the bytes", range(5).iterate("hello"));
+               range(5).shuffle(2).iterator(position));
+  EXPECT_ERROR(Code::InvalidArgument, "ends too early", range(5).iterator("cohort position 1\n"));
+  EXPECT_ERROR(Code::InvalidArgument, "do not come from", range(5).iterator("hello"));
 }
 
 TEST(Position, OfACacheThatAnotherIteratorFilledInAnotherOrder) {
   const Dataset dataset = range(12).shuffle(12, {.seed = 4}).cache();
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (int i = 0; i < 5; ++i) it.next();
   const std::string position = it.save();
-  rest_of(dataset.iterate());  // completes the cache
-  Iterator restored = dataset.iterate(position);
+  rest_of(dataset.iterator());  // completes the cache
+  Iterator restored = dataset.iterator(position);
   EXPECT_EQ(rest_of(restored), rest_of(it));
 }
 
@@ -147,32 +147,32 @@ TEST(Position, OfACacheThatWasEmptyStaysInItsOwnOrder) {
     const Dataset cached = file ? shuffled.cache(new_cache_file()) : shuffled.cache();
     const Dataset dataset = sample_from(
         {cached.repeat(2), cached.map([](int64_t x) { return x + 100; }).repeat(2)}, {.seed = 5});
-    const std::string position = dataset.iterate().save();
-    const auto expected = rest_of(dataset.iterate(position));  // completes the cache
-    EXPECT_EQ(rest_of(dataset.iterate(position)), expected);
+    const std::string position = dataset.iterator().save();
+    const auto expected = rest_of(dataset.iterator(position));  // completes the cache
+    EXPECT_EQ(rest_of(dataset.iterator(position)), expected);
     const Dataset again = sample_from({cached.skip(0)}, {.seed = 5});
-    EXPECT_EQ(rest_of(again.iterate()), rest_of(cached.iterate()));  // those who come later share
+    EXPECT_EQ(rest_of(again.iterator()), rest_of(cached.iterator()));  // those who come later share
   }
 }
 
 TEST(Position, OfACacheAtTheEndOfAPassHandsItOnAgain) {
   const Dataset dataset =
       range(6).shuffle(6, {.seed = 4}).cache().shuffle(2, {.seed = 1}).repeat(3);
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (int i = 0; i < 5; ++i) it.next();  // the second shuffle has seen the end
   const std::string position = it.save();
-  rest_of(dataset.iterate());  // completes the cache, in another order
-  EXPECT_EQ(rest_of(dataset.iterate(position)), rest_of(it));
+  rest_of(dataset.iterator());  // completes the cache, in another order
+  EXPECT_EQ(rest_of(dataset.iterator(position)), rest_of(it));
 }
 
 TEST(Shuffle, WalksThatReadAheadDoNotTakeEachOthersEpochs) {
   const Dataset shuffled = range(40).shuffle(40, {.seed = 4}).repeat(3);
   const auto slowly = [](int64_t x) { return x; };
   const Dataset ahead = shuffled.map(slowly, {.parallel = 3}).prefetch(2);
-  const std::string position = zip({ahead, ahead}).iterate().save();
+  const std::string position = zip({ahead, ahead}).iterator().save();
   const Dataset dataset = zip({ahead, ahead});
-  const auto expected = rest_of(dataset.iterate(position));
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(rest_of(dataset.iterate(position)), expected);
+  const auto expected = rest_of(dataset.iterator(position));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(rest_of(dataset.iterator(position)), expected);
 }
 
 TEST(Shuffle, WalksOverOneStageHaveOrdersOfTheirOwn) {
@@ -199,14 +199,14 @@ TEST(Position, OfAPassWithFailuresCountsThem) {
     const Dataset failing =
         range(10).map([](int64_t x) { return fail_at_threes(static_cast<double>(x)); });
     const Dataset dataset = file ? failing.cache(new_cache_file()) : failing.cache();
-    Iterator it = dataset.iterate();
+    Iterator it = dataset.iterator();
     for (int i = 0; i < 3; ++i) it.next();
     EXPECT_ERROR(Code::Unknown, "bad element", it.next());
     const std::string position = it.save();
     const auto rest = rest_of(it);
     EXPECT_EQ(rest.size(), 6u);
-    EXPECT_EQ(rest_of(dataset.iterate(position)), rest);
-    EXPECT_EQ(rest_of(dataset.iterate()).size(), 10u);  // failures are tried again, not kept
+    EXPECT_EQ(rest_of(dataset.iterator(position)), rest);
+    EXPECT_EQ(rest_of(dataset.iterator()).size(), 10u);  // failures are tried again, not kept
   }
 }
 
@@ -237,23 +237,23 @@ TEST(Position, IsFollowedByTheOrderOfTheNextIterator) {
   const std::vector<std::function<Dataset()>> all = {shuffled, expanded};
   for (const auto& make : all) {
     const Dataset before = make();
-    rest_of(before.iterate());
-    Iterator second = before.iterate();
+    rest_of(before.iterator());
+    Iterator second = before.iterator();
     second.next();
     const std::string position = second.save();
     const Dataset after = make();
-    rest_of(after.iterate(position));
+    rest_of(after.iterator(position));
     EXPECT_EQ(numbers(after), numbers(before));
   }
 }
 
 TEST(Position, GoesOnInTheSameEpochAfterRepeat) {
   const Dataset dataset = range(6).shuffle(6, {.seed = 2}).repeat(4);
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   for (int i = 0; i < 9; ++i) it.next();
   const std::string position = it.save();
   const Dataset rebuilt = range(6).shuffle(6, {.seed = 99}).repeat(4);  // as after a restart
-  EXPECT_EQ(rest_of(rebuilt.iterate(position)), rest_of(it));
+  EXPECT_EQ(rest_of(rebuilt.iterator(position)), rest_of(it));
 }
 
 }  // namespace

@@ -13,27 +13,25 @@ class PrefetchNode : public NodeOf<PrefetchNode, PassThroughNode> {
   std::string_view kind() const override { return "Prefetch"; }
   bool is_sharded_before() const override { return true; }
   CursorPtr open(const Context& context) const override;
-  int64_t read_ahead() const override { return depth == kAutotune ? INT64_MAX : depth; }
-  void check() const override {
-    if (depth != kAutotune) check_at_least("Prefetch", "depth (or kAutotune)", depth, 0);
+  int64_t read_ahead() const override {
+    return depth.number() ? int64_t{*depth.number()} : INT64_MAX;
   }
+  void check() const override { check_autotuned("Prefetch", "depth", depth, 0); }
   void fields(Fields& fields) override { fields.field("depth", depth); }
   std::string details() const override {
-    return depth == kAutotune ? "" : fmt::format("({})", depth);
+    return depth.number() ? fmt::format("({})", *depth.number()) : "";
   }
 
   ParallelQueue::Options queue_options() const {
-    const bool automatic = depth == kAutotune;
-    return {.threads = 1,
-            .capacity = automatic ? 2 : depth,
-            .max_capacity = automatic ? kMaxAutomaticDepth : depth,
+    const bool automatic = depth.is_autotune();
+    return {.capacity = depth.number().value_or(2),
+            .max_capacity = depth.number().value_or(kMaxAutomaticDepth),
             .small_bytes = automatic ? kSmallBytes : 0,
-            .ordered = true,
             .may_pause = automatic,
             .name = "prefetch"};
   }
 
-  int depth = kAutotune;
+  IntOrAutotune depth = kAutotune;
 };
 
 class PrefetchCursor : public ParallelCursor<PrefetchNode> {
@@ -55,7 +53,7 @@ std::shared_ptr<Node> make_prefetch() { return std::make_shared<PrefetchNode>();
 
 }  // namespace internal
 
-Dataset Dataset::prefetch(int depth) const {
+Dataset Dataset::prefetch(IntOrAutotune depth) const {
   return internal::add_stage<internal::PrefetchNode>({node_},
                                                      [&](auto& node) { node.depth = depth; });
 }

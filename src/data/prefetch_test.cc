@@ -12,7 +12,8 @@ namespace cohort::data {
 namespace {
 
 TEST(Prefetch, HandsOnEverythingInOrder) {
-  for (const int depth : {kAutotune, 0, 1, 4}) {
+  for (const IntOrAutotune depth :
+       {kAutotune, IntOrAutotune(0), IntOrAutotune(1), IntOrAutotune(4)}) {
     EXPECT_EQ(numbers(range(50).prefetch(depth)), numbers(range(50)));
   }
   EXPECT_ERROR(Code::InvalidArgument, "depth", range(1).prefetch(-2));
@@ -55,9 +56,9 @@ TEST(Prefetch, NeedsNoThreadForElementsThatAreThere) {
 TEST(Iterator, StopsItsThreadsWhenItIsDestroyed) {
   // Endless stages under threads: destruction must not wait for an element.
   const auto endless = range(10).repeat().filter([](int64_t) { return false; });
-  { Iterator it = endless.prefetch(2).prefetch(2).iterate(); }
+  { Iterator it = endless.prefetch(2).prefetch(2).iterator(); }
   Iterator busy =
-      range(10).repeat().map([](Tensor x) { return x; }, {.parallel = 3}).prefetch().iterate();
+      range(10).repeat().map([](Tensor x) { return x; }, {.parallel = 3}).prefetch().iterator();
   busy.next();
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/raise.h"
 #include "data/batch_rows.h"
 
 namespace cohort::data::internal {
@@ -113,7 +112,7 @@ void file_position(PositionFields& fields, BufferedBytes& bytes, int64_t& record
   fields.integer(position, 0, INT64_MAX);
   if (fields.reading() && failed) bytes.fail();
   if (!failed && (position < bytes.position() || !bytes.advance_to(position))) {
-    raise_bad_state(fmt::format("'{}' is shorter than it was", bytes.name()));
+    raise_bad_state(fmt::format("'{}' is shorter than at the time of the save", bytes.name()));
   }
   fields.integer(records, 0, INT64_MAX);
 }

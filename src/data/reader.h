@@ -2,6 +2,7 @@
 
 // Base classes for stages that read files.
 
+#include "cohort/readers.h"
 #include "data/byte_source.h"
 #include "data/stage.h"
 
@@ -25,7 +26,7 @@ class ReaderNode : public Node {
   virtual bool has_blocks() const { return false; }
 
   CursorPtr open(const Context& context) const final;
-  int64_t cardinality() const override { return unknown_unless_empty(input()); }
+  Cardinality cardinality() const override { return unknown_unless_empty(input()); }
   NodeRole role() const override { return NodeRole::Reader; }
 };
 

@@ -37,9 +37,9 @@ TEST(TextLines, ReadsPlainAndCompressedFiles) {
 TEST(TextLines, LongLinesAreErrorsAndPassedOver) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a", "short\n" + std::string(1'000'000, 'x') + "\nend\n");
-  Iterator it = text_lines(path, {.max_line_bytes = 1000}).iterate();
+  Iterator it = text_lines(path, {.max_line_bytes = 1000}).iterator();
   EXPECT_EQ(it.next().to<std::string>(), "short");
-  EXPECT_ERROR(Code::DataLoss, "line 2: longer than 1000 bytes", it.next());
+  EXPECT_ERROR(Code::DataLoss, "line 2 is longer than 1000 bytes", it.next());
   EXPECT_EQ(it.next().to<std::string>(), "end");
 }
 
@@ -54,7 +54,7 @@ TEST(Files, MatchPatternsAndAreMissed) {
   EXPECT_ERROR(Code::InvalidArgument, "empty", files({}));
   EXPECT_ERROR(Code::NotFound, "No such file", texts(text_lines(directory.path("none"))));
   EXPECT_ERROR(Code::FailedPrecondition, "is a directory", texts(text_lines(directory.path("."))));
-  Iterator it = text_lines({directory.path("none"), directory.path("a.txt")}).iterate();
+  Iterator it = text_lines({directory.path("none"), directory.path("a.txt")}).iterator();
   EXPECT_ERROR(Code::NotFound, "[TextLines] element 0", it.next());
   EXPECT_EQ(it.next().to<std::string>(), "a");  // the next file is still readable
 }
@@ -119,7 +119,7 @@ TEST(Npy, RoundTripsEveryDtype) {
   write_npy(path, Tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}}));
   const Element batch = *npy(path).batch(2).begin();
   EXPECT_EQ(batch.tensor().to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_EQ(rest_of(npy(path).iterate()).size(), 3u);
+  EXPECT_EQ(rest_of(npy(path).iterator()).size(), 3u);
 }
 
 // Around the sizes at which readers go from their buffer to reading in place and back.
@@ -143,9 +143,9 @@ TEST(TFRecord, ReadsRecordsOfAllSizesInAnyOrder) {
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(texts(tfrecord(directory.file("a.gz", gzip(bytes)))), written);
   for (size_t skipped = 0; skipped < written.size(); ++skipped) {
-    Iterator it = tfrecord(path).iterate();
+    Iterator it = tfrecord(path).iterator();
     for (size_t i = 0; i < skipped; ++i) it.next();
-    Iterator restored = tfrecord(path).iterate(it.save());
+    Iterator restored = tfrecord(path).iterator(it.save());
     EXPECT_EQ(restored.next().to<std::string>(), written[skipped]);
   }
 }
@@ -161,14 +161,24 @@ TEST(TFRecord, WritesWhatItReads) {
     writer.close();
   }
   EXPECT_EQ(texts(tfrecord(path)), (Texts{"one", "", large}));
-  EXPECT_ERROR(Code::NotFound, "cannot make", TFRecordWriter(directory.path("no/such")));
+  EXPECT_ERROR(Code::NotFound, "cannot create", TFRecordWriter(directory.path("no/such")));
 }
 
 // Unavailable would say that a peer is lost, for which callers wait.
+TEST(Readers, SayThatDescriptorsAreMissing) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a", "text");
+  const std::string cannot_read = "cannot read '" + path + "': Too many open files";
+  const NoDescriptors none;
+  EXPECT_ERROR(Code::ResourceExhausted, cannot_read, text_lines(path).iterator().next());
+  EXPECT_ERROR(Code::ResourceExhausted, cannot_read, tfrecord(path).iterator().next());
+  EXPECT_ERROR(Code::ResourceExhausted, cannot_read, read_npy(path));
+}
+
 TEST(Writers, SayWhichFileCannotBeWrittenAndWhy) {
   const TemporaryDirectory directory;
   const std::string in_the_way = directory.path(".");
-  const std::string cannot_make = "cannot make '" + in_the_way + "': Is a directory";
+  const std::string cannot_make = "cannot create '" + in_the_way + "': Is a directory";
   EXPECT_ERROR(Code::FailedPrecondition, cannot_make, TFRecordWriter(in_the_way));
   EXPECT_ERROR(Code::FailedPrecondition, cannot_make, write_npy(in_the_way, Tensor(1)));
   const std::string full = "'/dev/full': No space left on device";
@@ -319,10 +329,10 @@ TEST(Readers, GoOnWhereTheyWereSaved) {
       fixed_length_records(plain, 1).batch(10)};
   for (const Dataset& dataset : all) {
     for (int steps = 0; steps < 30; steps += 3) {
-      Iterator it = dataset.iterate();
+      Iterator it = dataset.iterator();
       for (int i = 0; i < steps; ++i) (void)capture_status([&] { it.next_optional(); });
       const std::string position = it.save();
-      EXPECT_EQ(rest_of(dataset.iterate(position)), rest_of(it)) << dataset.to_string();
+      EXPECT_EQ(rest_of(dataset.iterator(position)), rest_of(it)) << dataset.to_string();
     }
   }
 }

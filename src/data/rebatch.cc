@@ -13,15 +13,14 @@ class UnbatchNode : public Stage<UnbatchNode, class UnbatchCursor> {
  public:
   std::string_view kind() const override { return "Unbatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  int64_t cardinality() const override {
-    const int64_t batches = input().cardinality();
+  Cardinality cardinality() const override {
+    const Cardinality batches = input().cardinality();
+    if (batches == 0 || !batches.is_number()) return batches;
     const std::optional<ElementSpec> batch = input().spec();
-    if (batches <= 0 || !batch || batch->tensors().empty()) {
-      return batches > 0 ? kUnknownCardinality : batches;
-    }
+    if (!batch || batch->tensors().empty()) return kUnknownCardinality;
     const Shape shape = batch->tensors()[0].shape;
     if (shape.rank() < 1 || shape[0] < 0) return kUnknownCardinality;
-    return batches * shape[0];
+    return times(batches, shape[0]);
   }
   std::optional<ElementSpec> spec() const override { return unbatched(input().spec()); }
   void check() const override { check_has_rows("Unbatch", input().spec()); }
@@ -80,9 +79,9 @@ class RebatchNode : public Stage<RebatchNode, class RebatchCursor> {
  public:
   std::string_view kind() const override { return "Rebatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  int64_t cardinality() const override {
-    const int64_t batches = input().cardinality();
-    return batches > 0 ? kUnknownCardinality : batches;
+  Cardinality cardinality() const override {
+    const Cardinality batches = input().cardinality();
+    return batches.is_number() && batches > 0 ? kUnknownCardinality : batches;
   }
   // The first dimension is known if all sizes are equal and no batch can be smaller.
   std::optional<ElementSpec> spec() const override {
@@ -91,14 +90,12 @@ class RebatchNode : public Stage<RebatchNode, class RebatchCursor> {
     if (std::ranges::any_of(sizes, [&](int64_t other) { return other != size; }) || size == 0) {
       size = Shape::kUnknownDim;
     }
-    if (before && size > 0 && !drop_remainder) {
-      for (const TensorSpec& tensor : before->tensors()) {
-        const bool exact =
-            tensor.shape.rank() > 0 && tensor.shape[0] >= 0 && tensor.shape[0] % size == 0;
-        if (exact) continue;
-        size = Shape::kUnknownDim;
-        break;
-      }
+    const auto is_exact = [&](const TensorSpec& tensor) {
+      return tensor.shape.rank() > 0 && tensor.shape[0] >= 0 && tensor.shape[0] % size == 0;
+    };
+    if (before && size > 0 && !drop_remainder &&
+        !std::ranges::all_of(before->tensors(), is_exact)) {
+      size = Shape::kUnknownDim;
     }
     return batched(unbatched(before), size);
   }
@@ -106,7 +103,8 @@ class RebatchNode : public Stage<RebatchNode, class RebatchCursor> {
     if (sizes.empty()) raise(Code::InvalidArgument, "[Rebatch] the list of sizes is empty");
     for (const int64_t size : sizes) check_at_least("Rebatch", "size", size, 0);
     if (std::ranges::all_of(sizes, [](int64_t size) { return size == 0; })) {
-      raise(Code::InvalidArgument, "[Rebatch] all sizes are 0");
+      raise(Code::InvalidArgument,
+            "[Rebatch] at least one size must be positive, but all sizes are 0");
     }
     check_has_rows("Rebatch", input().spec());
   }
@@ -200,9 +198,9 @@ class SplitNode : public Stage<SplitNode, class SplitCursor> {
  public:
   std::string_view kind() const override { return "SplitBatches"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  int64_t cardinality() const override {
-    const int64_t batches = input().cardinality();
-    return batches < 0 ? batches : batches * parts;
+  Cardinality cardinality() const override {
+    const Cardinality batches = input().cardinality();
+    return times(batches, parts);
   }
   std::optional<ElementSpec> spec() const override {
     std::optional<ElementSpec> before = input().spec();
@@ -247,7 +245,7 @@ class SplitCursor : public StageCursor<SplitNode> {
     for (const Tensor& tensor : tensors_of(batch_)) {
       if (tensor.rank() > 0) continue;
       raise(Code::InvalidArgument,
-            "needs batches, but a part of the element is a scalar; call batch() before");
+            "needs batches, but a part of the element is a scalar; call batch() first");
     }
   }
 

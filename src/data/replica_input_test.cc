@@ -131,11 +131,11 @@ RC_GTEST_PROP(ReplicaInput, WorkersTogetherSeeEverySampleOnce, ()) {
   const auto workers = *rc::gen::inRange<int64_t>(1, 4);
   const auto replicas = *rc::gen::inRange<int64_t>(1, 4);
   const Dataset whole = range(samples).batch(global);
-  RC_PRE(samples > 0 && whole.cardinality() * workers * replicas >= workers);
+  RC_PRE(samples > 0 && whole.cardinality().count() * workers * replicas >= workers);
   std::vector<int64_t> all;
   for (int64_t worker = 0; worker < workers; ++worker) {
     const Rows part = split(whole, AutoShardPolicy::Data, {workers, worker, replicas});
-    RC_ASSERT(part.size() == static_cast<size_t>(whole.cardinality() * replicas) ||
+    RC_ASSERT(part.size() == static_cast<size_t>(whole.cardinality().count() * replicas) ||
               workers * replicas == 1);
     for (const auto& batch : part) {
       const int64_t most = (global + workers * replicas - 1) / (workers * replicas);

@@ -36,11 +36,12 @@ template <typename F>
 class Registry {
  public:
   F add(const std::string& name, F function) {
-    if (name.empty()) raise(Code::InvalidArgument, "[Register] a function needs a name");
+    if (name.empty())
+      raise(Code::InvalidArgument, "[Register] the name of a function must not be empty");
     const std::lock_guard lock(mutex_);
     function = DatasetAccess::named(std::move(function), name);
     if (!functions_.emplace(name, function).second) {
-      raise(Code::AlreadyExists, "[Register] there is a function '{}' already", name);
+      raise(Code::AlreadyExists, "[Register] a function '{}' is already registered", name);
     }
     return function;
   }
@@ -48,11 +49,10 @@ class Registry {
     const std::lock_guard lock(mutex_);
     const auto found = functions_.find(name);
     if (found == functions_.end()) {
-      raise(
-          Code::NotFound,
-          "[Dataset] this process has no function '{}'; register it, as the process that made the "
-          "dataset did",
-          name);
+      raise(Code::NotFound,
+            "[Dataset] function '{}' is not registered in this process; register it, as the "
+            "process that made the dataset did",
+            name);
     }
     return found->second;
   }
@@ -107,7 +107,7 @@ class FieldWriter : public Fields {
   void function(std::string_view name, const std::string& registered) {
     if (registered.empty()) {
       raise(Code::FailedPrecondition,
-            "[{}] its function is C++ code and cannot be serialized; give it a name with "
+            "[{}] the function is C++ code and cannot be serialized; give it a name with "
             "data::register_function() in every process",
             node_.kind());
     }
@@ -137,7 +137,8 @@ class FieldReader : public Fields {
     std::vector<Tensor> tensors;
     for (const auto& tensor : element.tensors()) tensors.push_back(from_proto(tensor));
     if (structure->leaves != tensors.size()) {
-      raise(Code::InvalidArgument, "[{}] '{}' lacks tensors", node_.kind(), name);
+      raise(Code::InvalidArgument, "[{}] '{}' needs {} tensors, got {}", node_.kind(), name,
+            structure->leaves, tensors.size());
     }
     value = ElementAccess::make(std::move(structure), std::move(tensors));
   }
@@ -182,18 +183,20 @@ std::shared_ptr<Node> make_node(const std::string& kind) {
   for (const auto& [name, make] : kKinds) {
     if (name == kind) return make();
   }
-  raise(Code::InvalidArgument, "[Dataset] there is no stage '{}'", kind.substr(0, 100));
+  raise(Code::InvalidArgument, "[Dataset] stage '{}' is unknown to this version of Cohort",
+        kind.substr(0, 100));
 }
 
 NodePtr read_node(const proto::Node& described, const std::vector<NodePtr>& before) {
   std::shared_ptr<Node> node = make_node(described.kind());
   const size_t inputs = static_cast<size_t>(described.inputs_size());
   if (!can_have_inputs(*node, inputs)) {
-    raise(Code::InvalidArgument, "[{}] it cannot have {} inputs", described.kind(), inputs);
+    raise(Code::InvalidArgument, "[{}] the stage cannot have {} inputs", described.kind(), inputs);
   }
   for (const uint32_t place : described.inputs()) {
     if (place >= before.size()) {
-      raise(Code::InvalidArgument, "[{}] its input comes after it", described.kind());
+      raise(Code::InvalidArgument, "[{}] the description lists the stage before its input",
+            described.kind());
     }
     node->inputs.push_back(before[place]);
   }

@@ -31,7 +31,7 @@ void expect_same_after_serializing(const Dataset& dataset) {
   const Dataset copy = Dataset::deserialize(dataset.serialize());
   EXPECT_EQ(copy.to_string(), dataset.to_string());
   EXPECT_EQ(copy.cardinality(), dataset.cardinality());
-  EXPECT_EQ(rest_of(copy.iterate()), rest_of(dataset.iterate())) << dataset.to_string();
+  EXPECT_EQ(rest_of(copy.iterator()), rest_of(dataset.iterator())) << dataset.to_string();
 }
 
 TEST(Serialize, EveryKindOfStageTravels) {
@@ -61,13 +61,14 @@ TEST(Serialize, EveryKindOfStageTravels) {
 
 TEST(Serialize, FunctionsWithoutANameCannotBeSerialized) {
   const auto dataset = range(3).map([](Tensor x) { return x; });
-  EXPECT_ERROR(Code::FailedPrecondition, "[Map] its function is C++ code", dataset.serialize());
+  EXPECT_ERROR(Code::FailedPrecondition, "[Map] the function is C++ code", dataset.serialize());
   registered();
   EXPECT_ERROR(Code::AlreadyExists, "'test.double'", register_function("test.double", doubled));
   std::string bytes = range(3).map(registered().twice).serialize();
   const size_t at = bytes.find("test.double");
   bytes.replace(at, 11, "test.absent");
-  EXPECT_ERROR(Code::NotFound, "no function 'test.absent'", Dataset::deserialize(bytes));
+  EXPECT_ERROR(Code::NotFound, "function 'test.absent' is not registered",
+               Dataset::deserialize(bytes));
 }
 
 TEST(Serialize, BadDescriptionsAreErrors) {
@@ -91,7 +92,7 @@ RC_GTEST_PROP(Serialize, DamagedDescriptionsThrowErrorsOnly, ()) {
     bytes[static_cast<size_t>(*rc::gen::inRange<int>(0, static_cast<int>(bytes.size())))] =
         *rc::gen::arbitrary<char>();
   }
-  (void)capture_status([&] { rest_of(Dataset::deserialize(bytes).take(20).iterate(), 20); });
+  (void)capture_status([&] { rest_of(Dataset::deserialize(bytes).take(20).iterator(), 20); });
 }
 
 }  // namespace

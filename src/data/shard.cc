@@ -7,14 +7,14 @@ namespace {
 class ShardNode : public Stage<ShardNode, class ShardCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Shard"; }
-  int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    if (all < 0) return all;
-    if (count == kShardHint) return kUnknownCardinality;
-    return all / count + (index < all % count ? 1 : 0);
+  Cardinality cardinality() const override {
+    const Cardinality all = input().cardinality();
+    if (!all.is_number()) return all;
+    if (count == kHint) return kUnknownCardinality;
+    return all.count() / count + (index < all.count() % count ? 1 : 0);
   }
   void check() const override {
-    if (count == kShardHint) return;
+    if (count == kHint) return;
     check_at_least("Shard", "number of shards", count, 1);
     if (index < 0 || index >= count) {
       raise(Code::InvalidArgument, "[Shard] the index must be in [0, {}), got {}", count, index);
@@ -25,15 +25,19 @@ class ShardNode : public Stage<ShardNode, class ShardCursor, PassThroughNode> {
     fields.field("index", index);
     fields.field("require_each", require_each);
   }
-  std::string details() const override { return fmt::format("({}, {})", count, index); }
+  std::string details() const override {
+    return count == kHint ? fmt::format("(kShardHint, {})", index)
+                          : fmt::format("({}, {})", count, index);
+  }
   bool divides() const override { return true; }
   void fill_shard_hint(int64_t shards, int64_t shard) override {
-    if (count != kShardHint) return;
+    if (count != kHint) return;
     count = shards;
     index = shard;
     require_each = true;
   }
 
+  static constexpr int64_t kHint = -1;  // the count that stands for kShardHint in descriptions
   int64_t count = 1;
   int64_t index = 0;
   bool require_each = false;
@@ -43,10 +47,11 @@ class ShardCursor : public SelectingCursor<ShardCursor, ShardNode> {
  public:
   ShardCursor(const ShardNode& node, const Context& context)
       : SelectingCursor(node, counting(context)) {
-    if (node.count == kShardHint) {
+    if (node.count == ShardNode::kHint) {
       raise(Code::FailedPrecondition,
             "[Shard] the number of shards is kShardHint, which only a strategy with "
-            "AutoShardPolicy::Hint fills in");
+            "AutoShardPolicy::Hint fills in; give a number, or distribute the dataset with that "
+            "policy");
     }
   }
 
@@ -124,9 +129,16 @@ std::shared_ptr<Node> make_shard() { return std::make_shared<ShardNode>(); }
 
 }  // namespace internal
 
-Dataset Dataset::shard(int64_t count, int64_t index, const ShardOptions& options) const {
+Dataset Dataset::shard(ShardCount count, int64_t index, const ShardOptions& options) const {
+  if (count.count() == internal::ShardNode::kHint) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[Shard] the number of shards must be at least 1, got {}; use kShardHint to let "
+        "the strategy set it",
+        *count.count());
+  }
   return internal::add_stage<internal::ShardNode>({node_}, [&](auto& node) {
-    node.count = count;
+    node.count = count.count().value_or(internal::ShardNode::kHint);
     node.index = index;
     node.require_each = options.require_each;
   });

@@ -62,11 +62,13 @@ class ShuffleCursor : public StageCursor<ShuffleNode> {
     if (fields.reading() && node_.reshuffle) context_.set_epoch(node_, epoch_);
     fields.flag(ended_);
     fields.flag(has_rows);
-    if (has_rows != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
+    if (has_rows != (table() != nullptr))
+      raise_bad_state("the input of shuffle() is of another kind");
     if (!has_rows) return fields.elements(elements_, node_.buffer);
     fields.list(rows_, node_.buffer, [&](int64_t& row) {
       fields.integer(row, 0, INT64_MAX);
-      if (row >= table()->count()) raise_bad_state("a row does not exist");
+      if (row >= table()->count())
+        raise_bad_state(fmt::format("row {} does not exist among {} rows", row, table()->count()));
     });
   }
 

@@ -16,7 +16,7 @@ namespace {
 // A source whose elements are the rows of a table.
 class TableNode : public Node, public Table {
  public:
-  int64_t count() const final { return cardinality(); }
+  int64_t count() const final { return cardinality().count(); }
   NodeRole role() const final { return NodeRole::Source; }
 };
 
@@ -51,7 +51,7 @@ bool consecutive(std::span<const int64_t> indices) {
 class SlicesNode : public Stage<SlicesNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "TensorSlices"; }
-  int64_t cardinality() const override { return tensors_of(tensors)[0].shape()[0]; }
+  Cardinality cardinality() const override { return tensors_of(tensors)[0].shape()[0]; }
   std::optional<ElementSpec> spec() const override { return unbatched(ElementSpec(tensors)); }
   void check() const override { batch_rows("TensorSlices", tensors); }
   void fields(Fields& fields) override { fields.field("tensors", tensors); }
@@ -72,7 +72,7 @@ class SlicesNode : public Stage<SlicesNode, TableCursor, TableNode> {
 class TensorsNode : public Stage<TensorsNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "Tensors"; }
-  int64_t cardinality() const override { return 1; }
+  Cardinality cardinality() const override { return 1; }
   std::optional<ElementSpec> spec() const override { return ElementSpec(element); }
   void fields(Fields& fields) override { fields.field("element", element); }
 
@@ -90,7 +90,7 @@ class TensorsNode : public Stage<TensorsNode, TableCursor, TableNode> {
 class RangeNode : public Stage<RangeNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "Range"; }
-  int64_t cardinality() const override {
+  Cardinality cardinality() const override {
     const __int128 span = static_cast<__int128>(stop) - start;
     const __int128 toward = step > 0 ? span : -span;
     const __int128 width = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
@@ -167,7 +167,7 @@ class GeneratorNode : public Stage<GeneratorNode, class GeneratorCursor> {
  public:
   std::string_view kind() const override { return "Generator"; }
   bool generates() const override { return true; }
-  int64_t cardinality() const override { return kUnknownCardinality; }
+  Cardinality cardinality() const override { return kUnknownCardinality; }
   std::optional<ElementSpec> spec() const override { return elements; }
   NodeRole role() const override { return NodeRole::Source; }
   void fields(Fields& fields) override {
@@ -183,7 +183,7 @@ class GeneratorNode : public Stage<GeneratorNode, class GeneratorCursor> {
 void check_element(const Element& element, const ElementSpec& expected) {
   const ElementSpec found(element);
   const std::vector<TensorSpec> wanted = expected.tensors();
-  bool right = *found.structure() == *expected.structure();
+  bool right = *structure_of(found) == *structure_of(expected);
   for (size_t i = 0; right && i < wanted.size(); ++i) {
     const TensorSpec tensor = found.tensors()[i];
     right = tensor.dtype == wanted[i].dtype && tensor.shape.is_compatible_with(wanted[i].shape);
@@ -225,7 +225,9 @@ class GeneratorCursor : public SourceCursor<GeneratorNode> {
       check_running(context_);
       std::optional<Element> skipped;
       const Status failure = capture_status([&] { skipped = make(); });
-      if (failure.ok() && !skipped) raise_bad_state("the generator makes fewer elements");
+      if (failure.ok() && !skipped)
+        raise_bad_state(
+            fmt::format("the generator ends before element {}, where the position is", count));
     }
     count_ = count;
   }

@@ -1,7 +1,6 @@
 #include "data/stage.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/machine.h"
 
@@ -13,13 +12,21 @@ void check_at_least(std::string_view stage, std::string_view what, int64_t value
         value);
 }
 
-void check_threads(std::string_view stage, int parallel) {
-  if (parallel != kAutotune) check_at_least(stage, "number of threads", parallel, 1);
+void check_autotuned(std::string_view stage, std::string_view what, IntOrAutotune value,
+                     int least) {
+  if (value.number().value_or(least) >= least) return;
+  raise(Code::InvalidArgument,
+        "[{}] the {} must be at least {}, got {}; use kAutotune to let the library choose it",
+        stage, what, least, *value.number());
 }
 
-int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder) {
-  if (cardinality < 0) return cardinality;
-  return cardinality / size + (!drop_remainder && cardinality % size != 0 ? 1 : 0);
+void check_threads(std::string_view stage, IntOrAutotune parallel) {
+  check_autotuned(stage, "number of threads", parallel, 1);
+}
+
+Cardinality number_of_batches(Cardinality all, int64_t size, bool drop_remainder) {
+  if (!all.is_number()) return all;
+  return all.count() / size + (!drop_remainder && all.count() % size != 0 ? 1 : 0);
 }
 
 std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size) {
@@ -59,7 +66,7 @@ Shape common_shape(const Shape& a, const Shape& b) {
 
 std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
                                   const std::optional<ElementSpec>& b) {
-  if (!a || !b || !(*a->structure() == *b->structure())) return std::nullopt;
+  if (!a || !b || !(*structure_of(*a) == *structure_of(*b))) return std::nullopt;
   std::vector<TensorSpec> tensors = a->tensors();
   const std::vector<TensorSpec> others = b->tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -69,8 +76,8 @@ std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
   return ElementSpec(*a, std::move(tensors));
 }
 
-int thread_count(int parallel, const Context& context) {
-  if (parallel != kAutotune) return parallel;
+int thread_count(IntOrAutotune parallel, const Context& context) {
+  if (parallel.number()) return *parallel.number();
   const auto cores = static_cast<int>(cohort::internal::core_count());
   return std::max(1, context.options.threads.value_or(cores));
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Base classes for the two halves of a stage: the node that describes it and the cursor that walks
-// over its elements. take() in select.cc is a short example.
+// over its elements. take() in take_skip_filter.cc is a short example.
 
 #include "data/node.h"
 
@@ -28,7 +28,7 @@ class Stage : public NodeOf<Self, Base> {
 // A stage that passes on elements of its input unchanged.
 class PassThroughNode : public Node {
  public:
-  int64_t cardinality() const override { return input().cardinality(); }
+  Cardinality cardinality() const override { return input().cardinality(); }
   std::optional<ElementSpec> spec() const override { return input().spec(); }
   NodeRole role() const override { return NodeRole::PassThrough; }
 };
@@ -107,15 +107,16 @@ class SelectingCursor : public StageCursor<N> {
 
 // Throws InvalidArgument unless value >= least.
 void check_at_least(std::string_view stage, std::string_view what, int64_t value, int64_t least);
-// The same for a number of threads, which may also be kAutotune.
-void check_threads(std::string_view stage, int parallel);
+// The same for a number that may also be kAutotune, such as a number of threads.
+void check_autotuned(std::string_view stage, std::string_view what, IntOrAutotune value, int least);
+void check_threads(std::string_view stage, IntOrAutotune parallel);
 
 // Returns the cardinality of a stage of which only this much is known: without input, it is empty.
-inline int64_t unknown_unless_empty(const Node& input) {
-  return input.cardinality() == 0 ? 0 : kUnknownCardinality;
+inline Cardinality unknown_unless_empty(const Node& input) {
+  return input.cardinality() == 0 ? Cardinality(0) : kUnknownCardinality;
 }
 // Returns how many batches of `size` an input of that cardinality makes.
-int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder);
+Cardinality number_of_batches(Cardinality all, int64_t size, bool drop_remainder);
 
 // Returns the spec of a batch of elements of that spec; `size` may be unknown.
 std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size);
@@ -127,6 +128,6 @@ std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
                                   const std::optional<ElementSpec>& b);
 
 // Returns the number of threads that the option of a stage asks for.
-int thread_count(int parallel, const Context& context);
+int thread_count(IntOrAutotune parallel, const Context& context);
 
 }  // namespace cohort::data::internal

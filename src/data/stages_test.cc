@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <sstream>
 
 #include "cohort/function.h"
 #include "cohort/ops.h"
@@ -16,6 +17,13 @@ TEST(Range, CountsUpAndDown) {
   EXPECT_EQ(range(0, 10, 3).cardinality(), 4);
   EXPECT_EQ(range(INT64_MIN, INT64_MAX, INT64_MAX).cardinality(), 3);
   EXPECT_ERROR(Code::InvalidArgument, "step", range(0, 1, 0));
+}
+
+TEST(Cardinalities, ThatDoNotFitAreTheLargestNumber) {
+  const Dataset many = range(8).batch(4, {.drop_remainder = true}).repeat(INT64_MAX);
+  EXPECT_EQ(many.cardinality(), INT64_MAX);
+  EXPECT_EQ(many.unbatch().cardinality(), INT64_MAX);
+  EXPECT_EQ(many.split_batches(2).cardinality(), INT64_MAX);
 }
 
 TEST(Slices, NeedEquallyManyRows) {
@@ -53,13 +61,59 @@ TEST(Repeat, StartsAnewAndReshuffles) {
   EXPECT_NE(Numbers(two.begin(), two.begin() + 9), Numbers(two.begin() + 9, two.end()));
 }
 
+TEST(Repeat, TakesMinusOneAsTensorFlowDoes) {
+  EXPECT_EQ(range(3).repeat(-1).cardinality(), kInfinite);
+  EXPECT_EQ(numbers(range(2).repeat(-1).take(3)), (Numbers{0, 1, 0}));
+  EXPECT_ERROR(Code::InvalidArgument,
+               "[Repeat] the count must be 0 or more, got -2; leave it empty to repeat for ever",
+               range(3).repeat(-2));
+}
+
+TEST(Cardinality, IsANumberInfiniteOrUnknown) {
+  const auto text = [](Cardinality cardinality) {
+    std::ostringstream out;
+    out << cardinality;
+    return out.str();
+  };
+  EXPECT_EQ(text(range(3).cardinality()), "3");
+  EXPECT_EQ(text(range(3).repeat().cardinality()), "infinite");
+  EXPECT_EQ(text(range(3).filter([](int64_t) { return true; }).cardinality()), "unknown");
+  EXPECT_EQ(range(3).cardinality().count(), 3);
+  EXPECT_ERROR(Code::FailedPrecondition, "the cardinality is infinite, which is not a number",
+               range(3).repeat().cardinality().count());
+  EXPECT_ERROR(Code::InvalidArgument, "must be 0 or more, got -1; use kInfinite", Cardinality(-1));
+}
+
+TEST(Cardinality, IsOrderedUnlessItIsUnknown) {
+  EXPECT_LT(Cardinality(2), 3);
+  EXPECT_LT(Cardinality(3), kInfinite);
+  EXPECT_NE(kInfinite, kUnknownCardinality);
+  EXPECT_FALSE(kUnknownCardinality < 3);
+  EXPECT_FALSE(kUnknownCardinality > 3);
+  EXPECT_FALSE(kUnknownCardinality < kInfinite);
+}
+
+TEST(Autotune, IsNoNegativeNumber) {
+  const auto same = [](const Tensor& x) { return x; };
+  constexpr auto kRemedy = "got -1; use kAutotune to let the library choose it";
+  EXPECT_ERROR(Code::InvalidArgument, kRemedy, range(3).map(same, {.parallel = -1}));
+  EXPECT_ERROR(Code::InvalidArgument, kRemedy, range(3).batch(2, {.parallel = -1}));
+  EXPECT_ERROR(Code::InvalidArgument, kRemedy, range(3).prefetch(-1));
+  EXPECT_EQ(numbers(range(3).map(same, {.parallel = kAutotune}).prefetch(kAutotune)),
+            (Numbers{0, 1, 2}));
+  EXPECT_EQ(numbers(range(3).prefetch(0)), (Numbers{0, 1, 2}));
+}
+
 TEST(Shard, RefusesBadIndicesAndTooFewElements) {
   EXPECT_EQ(numbers(range(7).shard(3, 1)), (Numbers{1, 4}));
   EXPECT_EQ(range(7).shard(3, 0).cardinality(), 3);
   EXPECT_ERROR(Code::InvalidArgument, "[0, 3), got 3", range(7).shard(3, 3));
   EXPECT_ERROR(Code::InvalidArgument, "got -1", range(7).shard(3, -1));
   EXPECT_ERROR(Code::InvalidArgument, "at least 1", range(7).shard(0, 0));
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1, got -1; use kShardHint", range(7).shard(-1, 0));
   EXPECT_ERROR(Code::FailedPrecondition, "kShardHint", numbers(range(7).shard(kShardHint, 0)));
+  EXPECT_EQ(range(7).shard(kShardHint, 0).to_string(), "Range(0, 7, 1) -> Shard(kShardHint, 0)");
+  EXPECT_EQ(range(7).shard(kShardHint, 0).cardinality(), kUnknownCardinality);
   EXPECT_ERROR(Code::InvalidArgument, "only 2 elements",
                numbers(range(2).shard(3, 2, {.require_each = true})));
   EXPECT_EQ(numbers(range(5).shard(3, 1, {.require_each = true})), (Numbers{1, 4}));
@@ -150,7 +204,7 @@ TEST(Generator, KeepsEachOfTheWalksThatALookBegan) {
   const auto pairs = zip({live, live});
   EXPECT_TRUE(internal::look_at_first(pairs).has_value());
   std::vector<int64_t> seen;
-  Iterator it = pairs.iterate();
+  Iterator it = pairs.iterator();
   for (int i = 0; i < 2; ++i) {
     const Element pair = it.next();
     for (const size_t part : {0u, 1u}) seen.push_back(pair[part].tensor().to<int64_t>());
@@ -191,7 +245,7 @@ NextFunction count_up(const std::shared_ptr<int64_t>& next) {
 TEST(Iterator, DeliversTheElementThatDescribesTheOthers) {
   const auto next = std::make_shared<int64_t>(0);
   const Dataset live = generator([next] { return count_up(next); });
-  Iterator it = live.iterate();
+  Iterator it = live.iterator();
   EXPECT_EQ(it.element_spec()->to_string(), "int64 ()");
   EXPECT_EQ(it.next().to<int64_t>(), 0);
   EXPECT_EQ(it.next().to<int64_t>(), 1);
@@ -199,9 +253,9 @@ TEST(Iterator, DeliversTheElementThatDescribesTheOthers) {
 
 TEST(Iterator, KeepsTheElementThatDescribesTheOthersInItsPosition) {
   const Dataset mapped = range(3).map([](Tensor x) { return x; });
-  Iterator it = mapped.iterate();
+  Iterator it = mapped.iterator();
   (void)it.element_spec();
-  Iterator same = mapped.iterate(it.save());
+  Iterator same = mapped.iterator(it.save());
   EXPECT_EQ(same.next().to<int64_t>(), 0);
   EXPECT_EQ(same.next().to<int64_t>(), 1);
 }
@@ -224,9 +278,9 @@ TEST(Generator, MakesWhatItDeclares) {
     return generator(start, spec).take(1);
   };
   const Element row(Tensor({1.f, 2.f}));
-  EXPECT_EQ(made(row, ElementSpec(TensorSpec{kFloat32, {-1}})).iterate().next().size(), 1u);
+  EXPECT_EQ(made(row, ElementSpec(TensorSpec{kFloat32, {-1}})).iterator().next().size(), 1u);
   const auto refused = [&](const ElementSpec& spec) {
-    EXPECT_ERROR(Code::InvalidArgument, "declared", made(row, spec).iterate().next());
+    EXPECT_ERROR(Code::InvalidArgument, "declared", made(row, spec).iterator().next());
   };
   refused(ElementSpec(TensorSpec{kFloat32, {3}}));
   refused(ElementSpec(TensorSpec{kInt64, {2}}));
@@ -252,17 +306,17 @@ TEST(FlatMap, RestoresShufflesThatNobodyGaveASeed) {
   const auto make = [] {
     return range(5).flat_map([](int64_t x) { return range(10 * x, 10 * x + 8).shuffle(8); });
   };
-  Iterator it = make().iterate();
+  Iterator it = make().iterator();
   it.next();
   const std::string position = it.save();
-  EXPECT_EQ(rest_of(make().iterate(position)), rest_of(it));
+  EXPECT_EQ(rest_of(make().iterator(position)), rest_of(it));
 }
 
 // The end of other data, read by a function, does not look like the end of this.
 TEST(EndOfData, InsideOfAFunctionIsAnError) {
-  Iterator few = range(1).iterate();
+  Iterator few = range(1).iterator();
   const Dataset zipped = range(3).map([few](Tensor) mutable { return few.next().tensor(); });
-  Iterator it = zipped.iterate();
+  Iterator it = zipped.iterator();
   it.next();
   EXPECT_ERROR(Code::InvalidArgument, "[Map] element 1: [Iterator] the dataset has no more",
                it.next());

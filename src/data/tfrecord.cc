@@ -31,6 +31,32 @@ void store(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
+class TFRecordNode : public ReaderStage<TFRecordNode, class TFRecordReader, StringReaderNode> {
+ public:
+  std::string_view kind() const override { return "TFRecord"; }
+  void check() const override {
+    check_at_least("TFRecord", "length of a record", options_of_file.max_record_bytes, 0);
+  }
+  void fields(Fields& fields) override {
+    fields.field("check_crc", options_of_file.check_crc);
+    fields.field("max_record_bytes", options_of_file.max_record_bytes);
+  }
+
+  TFRecordOptions options_of_file;
+};
+
+class TFRecordReader : public StringReader {
+ public:
+  TFRecordReader(const TFRecordNode& node, std::unique_ptr<ByteSource> file)
+      : file_(std::move(file), node.options_of_file) {}
+
+ private:
+  bool read(std::string& record) override { return file_.next(record); }
+  void local_position(PositionFields& fields) override { file_.position(fields); }
+
+  TFRecordFile file_;
+};
+
 }  // namespace
 
 TFRecordFile::TFRecordFile(std::unique_ptr<ByteSource> file, const TFRecordOptions& options)
@@ -134,35 +160,11 @@ std::string tfrecord_tail(std::string_view record) {
   return tail;
 }
 
-namespace {
-
-class TFRecordNode : public ReaderStage<TFRecordNode, class TFRecordReader, StringReaderNode> {
- public:
-  std::string_view kind() const override { return "TFRecord"; }
-  void check() const override {
-    check_at_least("TFRecord", "length of a record", options_of_file.max_record_bytes, 0);
-  }
-  void fields(Fields& fields) override {
-    fields.field("check_crc", options_of_file.check_crc);
-    fields.field("max_record_bytes", options_of_file.max_record_bytes);
-  }
-
-  TFRecordOptions options_of_file;
-};
-
-class TFRecordReader : public StringReader {
- public:
-  TFRecordReader(const TFRecordNode& node, std::unique_ptr<ByteSource> file)
-      : file_(std::move(file), node.options_of_file) {}
-
- private:
-  bool read(std::string& record) override { return file_.next(record); }
-  void local_position(PositionFields& fields) override { file_.position(fields); }
-
-  TFRecordFile file_;
-};
-
-}  // namespace
+void write_record(FileWriter& file, std::string_view record) {
+  file.write(tfrecord_head(record));
+  file.write(record);
+  file.write(tfrecord_tail(record));
+}
 
 std::shared_ptr<Node> make_tfrecord() { return std::make_shared<TFRecordNode>(); }
 
@@ -182,14 +184,12 @@ TFRecordWriter::TFRecordWriter(const std::string& path)
 
 TFRecordWriter::~TFRecordWriter() {
   const Status failure = capture_status([&] { close(); });
-  if (!failure.ok()) cohort::internal::log_error("{}", failure.to_string());
+  if (!failure.ok())
+    cohort::internal::log_error("[TFRecordWriter] the file was not closed: {}",
+                                failure.to_string());
 }
 
-void TFRecordWriter::write(std::string_view record) {
-  impl_->file.write(internal::tfrecord_head(record));
-  impl_->file.write(record);
-  impl_->file.write(internal::tfrecord_tail(record));
-}
+void TFRecordWriter::write(std::string_view record) { internal::write_record(impl_->file, record); }
 
 void TFRecordWriter::flush() { impl_->file.flush(); }
 

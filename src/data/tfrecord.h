@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cohort/data.h"
+#include "cohort/readers.h"
 #include "data/byte_source.h"
 #include "data/iterator_position.h"
 
@@ -41,5 +41,7 @@ class TFRecordFile {
 // The bytes before and after a record in a file.
 std::string tfrecord_head(std::string_view record);
 std::string tfrecord_tail(std::string_view record);
+// Writes a record with these bytes.
+void write_record(FileWriter& file, std::string_view record);
 
 }  // namespace cohort::data::internal

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
 
-#include "base/machine.h"
+#include "base/memory_limit.h"
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -15,7 +16,7 @@ namespace internal {
 // 300 bytes, so that a longer span would take more than half of the memory.
 int64_t max_window_span() {
   constexpr size_t kBytesPerElement = 512;
-  return static_cast<int64_t>(cohort::internal::physical_memory() / kBytesPerElement);
+  return static_cast<int64_t>(cohort::internal::memory_limit() / kBytesPerElement);
 }
 
 namespace {
@@ -24,11 +25,11 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
  public:
   std::string_view kind() const override { return "Window"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    if (all < 0) return all;
+  Cardinality cardinality() const override {
+    const Cardinality all = input().cardinality();
+    if (!all.is_number()) return all;
     if (!chosen.drop_remainder) return number_of_batches(all, chosen.shift, false);
-    return all < span() ? 0 : (all - span()) / chosen.shift + 1;
+    return all < span() ? 0 : (all.count() - span()) / chosen.shift + 1;
   }
   // Number of input elements from the first to the last element of a window.
   int64_t span() const { return (size - 1) * chosen.stride + 1; }
@@ -38,7 +39,8 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
     check_at_least("Window", "stride", chosen.stride, 1);
     int64_t unused = 0;
     if (__builtin_mul_overflow(size, chosen.stride, &unused)) {
-      raise(Code::InvalidArgument, "[Window] size {} with stride {} is too long", size,
+      raise(Code::InvalidArgument,
+            "[Window] size {} with stride {} spans more elements than fit into 64 bits", size,
             chosen.stride);
     }
     check_fits();
@@ -52,11 +54,11 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
   std::string details() const override { return fmt::format("({})", size); }
 
   // The error of a window that would hold that many elements.
-  [[noreturn]] void raise_too_long(Code code, int64_t held) const {
+  [[noreturn]] void raise_too_long(Code code, int64_t held, int64_t possible) const {
     raise(code,
-          "[Window] size {} with stride {} keeps {} elements in memory, at most {} are possible; "
+          "[Window] size {} with stride {} keeps {} elements in memory; at most {} are possible; "
           "use a smaller stride, or take every {}th element before the window",
-          size, chosen.stride, held, max_span, chosen.stride);
+          size, chosen.stride, held, possible, chosen.stride);
   }
 
   int64_t size = 1;
@@ -66,10 +68,10 @@ class WindowNode : public Stage<WindowNode, class WindowCursor> {
  private:
   // A window never holds more elements than the input has.
   void check_fits() const {
-    const int64_t all = input().cardinality();
+    const Cardinality all = input().cardinality();
     if (all == kUnknownCardinality) return;
-    const int64_t longest = all < 0 ? span() : std::min(all, span());
-    if (longest > max_span) raise_too_long(Code::InvalidArgument, longest);
+    const int64_t longest = all.is_number() ? std::min(all.count(), span()) : span();
+    if (longest > max_span) raise_too_long(Code::InvalidArgument, longest, max_span);
   }
 };
 
@@ -85,9 +87,9 @@ StructurePtr with_sequences(const Structure& structure, size_t count) {
 Element make_window_of(const std::vector<Element>& elements) {
   const Structure& structure = *structure_of(elements[0]);
   if (holds_sequences(structure)) {
-    raise(Code::InvalidArgument,
-          "windows of windows are not supported; make elements of the inner "
-          "ones with flat_map()");
+    raise(
+        Code::InvalidArgument,
+        "windows of windows are not supported; make elements of the inner windows with flat_map()");
   }
   for (const Element& element : elements) {
     check_same_structure("Window", structure, *structure_of(element));
@@ -103,7 +105,19 @@ class WindowCursor : public StageCursor<WindowNode> {
  public:
   using StageCursor::StageCursor;
 
+  // Elements may take more memory than max_window_span() assumes.
   bool next(Element& out) override {
+    try {
+      if (!exhausted_at_) return next_window(out);
+    } catch (const std::bad_alloc&) {
+      exhausted_at_ = static_cast<int64_t>(held_.size());
+      held_.clear();  // the error's text needs memory
+    }
+    raise_exhausted();
+  }
+
+ private:
+  bool next_window(Element& out) {
     drop_passed();
     const int64_t span = node_.span();
     while (static_cast<int64_t>(held_.size()) < span && !ended_) read();
@@ -119,7 +133,10 @@ class WindowCursor : public StageCursor<WindowNode> {
     return true;
   }
 
- private:
+  [[noreturn]] void raise_exhausted() const {
+    node_.raise_too_long(Code::ResourceExhausted, node_.span(), *exhausted_at_);
+  }
+
   void read() {
     check_running(context_);
     Element element;
@@ -127,7 +144,9 @@ class WindowCursor : public StageCursor<WindowNode> {
     if (ended_) return;
     // The node cannot know how many elements come if the input does not.
     const auto held = static_cast<int64_t>(held_.size()) + 1;
-    if (held > node_.max_span) node_.raise_too_long(Code::ResourceExhausted, held);
+    if (held > node_.max_span) {
+      node_.raise_too_long(Code::ResourceExhausted, held, node_.max_span);
+    }
     held_.push_back(std::move(element));
   }
 
@@ -143,6 +162,8 @@ class WindowCursor : public StageCursor<WindowNode> {
   }
 
   void local_position(PositionFields& fields) override {
+    if (fields.reading()) exhausted_at_.reset();
+    if (exhausted_at_) raise_exhausted();
     fields.integer(index_);
     fields.integer(passed_, 0, node_.chosen.shift);
     fields.flag(ended_);
@@ -153,13 +174,14 @@ class WindowCursor : public StageCursor<WindowNode> {
   int64_t passed_ = 0;  // input elements between the start of held_ and the next window
   int64_t index_ = 0;
   bool ended_ = false;
+  std::optional<int64_t> exhausted_at_;  // how many elements held_ had when no memory was left
 };
 
 // The dataset that a part of a window is: tensors in memory, of any shapes.
 class SequenceNode : public Stage<SequenceNode, class SequenceCursor> {
  public:
   std::string_view kind() const override { return "Sequence"; }
-  int64_t cardinality() const override { return static_cast<int64_t>(tensors().size()); }
+  Cardinality cardinality() const override { return static_cast<int64_t>(tensors().size()); }
   std::optional<ElementSpec> spec() const override {
     std::optional<ElementSpec> all;
     for (const Tensor& tensor : tensors()) {

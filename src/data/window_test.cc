@@ -1,5 +1,7 @@
 #include "data/window.h"
 
+#include "base/memory_limit.h"
+#include "support/data_limit.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -62,12 +64,34 @@ TEST(Window, OfUnknownLengthThatFitsIntoNoMemoryIsAnError) {
     return windows(internal::window_within(100, input, 2, {.shift = 1, .stride = stride}));
   };
   EXPECT_ERROR(Code::ResourceExhausted,
-               "size 2 with stride 100 keeps 101 elements in memory, at most 100 are possible; use "
+               "size 2 with stride 100 keeps 101 elements in memory; at most 100 are possible; use "
                "a smaller stride",
                sparse(numbers, 100));
   EXPECT_EQ(sparse(numbers, 99).at(900), (Numbers{900, 999}));
   EXPECT_EQ(sparse(numbers.take(100), int64_t{1} << 31).size(), 100u);
   EXPECT_ERROR(Code::InvalidArgument, "at most 100 are possible", sparse(range(1000), 100));
+}
+
+TEST(Window, ThatFitsIntoLessMemoryThanItsProcessMayHaveIsAnError) {
+  constexpr int64_t kMillion = 1'000'000;
+  const DataLimit limited(64 << 20);
+  const auto most = static_cast<int64_t>(cohort::internal::memory_limit() / 300);
+  EXPECT_ERROR(Code::InvalidArgument, "elements in memory",
+               range(most + 2 * kMillion).window(2, {.stride = most + kMillion}));
+}
+
+TEST(Window, WhoseElementsExhaustTheMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends a program without memory";
+#endif
+  const WindowOptions sparse{.stride = int64_t{1} << 31};
+  Iterator all = internal::window_within(INT64_MAX, range(int64_t{1} << 60), 2, sparse).iterator();
+  const DataLimit limited(64 << 20);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_ERROR(Code::ResourceExhausted, "keeps 2147483649 elements in memory; at most",
+                 all.next());
+  }
+  EXPECT_ERROR(Code::ResourceExhausted, "[Window] size 2", all.save());
 }
 
 TEST(Window, HoldsElementsOfAnyShape) {
@@ -77,7 +101,7 @@ TEST(Window, HoldsElementsOfAnyShape) {
   EXPECT_EQ(rows(padded), (Rows{{1, 0, 0, 2, 2, 0, 3, 3, 3}}));
   EXPECT_ERROR(Code::InvalidArgument, "cannot be stacked", rows(range(4).window(2).batch(2)));
   EXPECT_ERROR(Code::InvalidArgument, "windows of windows",
-               range(4).window(2).window(2).iterate().next());
+               range(4).window(2).window(2).iterator().next());
 }
 
 }  // namespace

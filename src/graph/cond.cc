@@ -1,16 +1,14 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/control_flow.h"
 #include "cohort/ops.h"
 #include "graph/gradients.h"
+#include "ops/all_ops.h"
 #include "ops/infer.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using FunctionPtr = std::shared_ptr<const GraphFunction>;
 
 const FunctionPtr& branch(const Attrs& attrs, std::string_view name) {
   return attrs.get<FunctionPtr>(name);
@@ -59,7 +57,10 @@ void run_branch(Kernel& k) {
 
 std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_branch,
                                const FunctionPtr& else_branch, std::span<const Tensor> then_inputs,
-                               std::span<const Tensor> else_inputs, Site site);
+                               std::span<const Tensor> else_inputs, Site site) {
+  return apply_many(kCond, joined({{&predicate, 1}, then_inputs, else_inputs}),
+                    {{"then_branch", then_branch}, {"else_branch", else_branch}}, site);
+}
 
 // A branch that returns the gradients of its own inputs, and zeros for those of the other branch,
 // so that both branches return the same. The arguments of the other branch come after its own and
@@ -126,16 +127,6 @@ extern constexpr OpDef kCond{
     .traits = Trait::HasEffect,  // a branch may have effects
 };
 
-namespace {
-
-std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_branch,
-                               const FunctionPtr& else_branch, std::span<const Tensor> then_inputs,
-                               std::span<const Tensor> else_inputs, Site site) {
-  return apply_many(kCond, joined({{&predicate, 1}, then_inputs, else_inputs}),
-                    {{"then_branch", then_branch}, {"else_branch", else_branch}}, site);
-}
-
-}  // namespace
 }  // namespace internal
 
 std::vector<Tensor> cond(const Tensor& predicate, const Branch& then_branch,

@@ -23,17 +23,8 @@ message::Document parse(std::string_view bytes) {
   return document;
 }
 
-std::string_view to_string(CaptureKind kind) {
-  switch (kind) {
-    case CaptureKind::Variable:
-      return "variable";
-    case CaptureKind::Tensor:
-      return "tensor";
-    case CaptureKind::Iterator:
-      return "iterator";
-  }
-  return "";
-}
+// In the order of CaptureKind.
+constexpr std::string_view kCaptureKinds[] = {"variable", "tensor", "iterator"};
 
 ElementLayout read_layout(const message::Iterator& in) {
   Specs specs;
@@ -48,7 +39,7 @@ DType argument_dtype(const CaptureInfo& capture) {
   return capture.kind == CaptureKind::Tensor ? capture.spec.dtype : kResource;
 }
 
-bool fits(const CaptureInfo& capture, const Tensor& supplied) {
+bool fits_capture(const CaptureInfo& capture, const Tensor& supplied) {
   if (!supplied.defined() || supplied.dtype() != argument_dtype(capture)) return false;
   switch (capture.kind) {
     case CaptureKind::Variable:
@@ -72,7 +63,8 @@ CaptureInfo read_capture(const std::string& function, const message::Capture& in
     return info;
   }
   if (in.from_case() == message::Capture::FROM_NOT_SET) {
-    raise(Code::InvalidArgument, "what it captures is not said");
+    raise(Code::InvalidArgument,
+          "the capture names neither a tensor nor a variable nor an iterator");
   }
   if (in.has_variable()) {
     info.kind = CaptureKind::Variable;
@@ -85,12 +77,13 @@ CaptureInfo read_capture(const std::string& function, const message::Capture& in
 // Asks `bind` for the capture. Throws FailedPrecondition when `bind` is null, or when what `bind`
 // supplies does not fit.
 Tensor bound(const CaptureInfo& capture, const BindCapture& bind) {
-  const std::string what = fmt::format("{} {} of function {}", to_string(capture.kind),
-                                       quoted(capture.name), quoted(capture.function));
+  const std::string what =
+      fmt::format("{} {} of function {}", kCaptureKinds[static_cast<size_t>(capture.kind)],
+                  quoted(capture.name), quoted(capture.function));
   if (!bind) raise(Code::FailedPrecondition, "[Graph] the caller does not supply {}", what);
   Tensor supplied = bind(capture);
-  if (!fits(capture, supplied)) {
-    raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,
+  if (!fits_capture(capture, supplied)) {
+    raise(Code::FailedPrecondition, "[Graph] the value supplied for {} does not fit: {}", what,
           supplied.defined() ? supplied.to_string() : "nothing");
   }
   return supplied;
@@ -118,16 +111,15 @@ class Reader {
     return made;
   }
 
-  std::shared_ptr<const GraphFunction> function(const message::Document& document) {
+  FunctionPtr function(const message::Document& document) {
     if (document.nodes_size() > 0 || document.functions_size() == 0) {
       raise(Code::InvalidArgument, "[Graph] the bytes hold a graph, not a function");
     }
     const message::Function& last = *document.functions().rbegin();
     if (last.name() != document.function()) {
       raise(Code::InvalidArgument,
-            "[Graph] the last function is {}, but {} is said to be: the bytes are cut off, or "
-            "damaged",
-            quoted(last.name()), quoted(document.function()));
+            "[Graph] the last function must be {}, got {}: the bytes are cut off or damaged",
+            quoted(document.function()), quoted(last.name()));
     }
     read_functions(document);
     const std::shared_ptr<GraphFunction>& made = functions_.at(last.name()).made;
@@ -156,13 +148,12 @@ class Reader {
   }
 
   void add_variable(const message::GraphVariable& from, GraphImpl& graph) {
-    const NodeOutput handle = read_endpoint(graph, from.handle());
-    const NodeOutput initializer = read_endpoint(graph, from.initializer());
+    const NodeOutput handle = read_node_output(graph, from.handle());
+    const NodeOutput initializer = read_node_output(graph, from.initializer());
     check_variable(from, graph, handle, initializer);
     const Spec spec = read_spec(from.spec());
-    const Spec& assigned = graph.node(initializer.node).outputs[0];
-    if (spec.dtype != assigned.dtype || !spec.shape.is_compatible_with(assigned.shape)) {
-      raise_at(from, "it is not of the kind of its first value");
+    if (!spec.is_compatible_with(graph.node(initializer.node).outputs[0])) {
+      raise_at(from, "its dtype and shape do not fit its initial value");
     }
     const Node& node = graph.node(handle.node);
     graph.add_variable(
@@ -185,15 +176,15 @@ class Reader {
                       NodeOutput initializer) {
     const Node& assign = graph.node(initializer.node);
     if (graph.node(handle.node).op != &kVariableHandle) {
-      raise_at(from, "its node is not a variable's");
+      raise_at(from, "its node is not the handle of a variable");
     }
-    if (!variables_.insert(handle.node).second) raise_at(from, "it comes twice");
+    if (!variables_.insert(handle.node).second) raise_at(from, "the variable is listed twice");
     if (assign.op != &kAssignVariable || assign.inputs[0] != handle) {
-      raise_at(from, "what is to initialize it does not");
+      raise_at(from, "its initializer does not assign to it");
     }
     if (from.synchronization() > static_cast<uint32_t>(VariableSynchronization::OnRead) ||
         from.aggregation() > static_cast<uint32_t>(VariableAggregation::OnlyFirstReplica)) {
-      raise_at(from, "it is synchronized or aggregated in a way that does not exist");
+      raise_at(from, "its synchronization or aggregation is unknown");
     }
   }
 
@@ -218,7 +209,7 @@ class Reader {
 
   void read(const message::Function& from, ReadFunction& made) {
     if (from.name().empty() || functions_.contains(from.name())) {
-      raise(Code::InvalidArgument, "it has no name, or one that another function has");
+      raise(Code::InvalidArgument, "its name is empty or belongs to another function");
     }
     const Nodes body = nodes(from.nodes(), NodesOf::Function);
     made.depth = body.depth + 1;
@@ -228,7 +219,7 @@ class Reader {
     made.made->name = from.name();
     read_arguments(from, *body.graph, *made.made);
     for (const std::string& result : from.results()) {
-      made.made->results.push_back(read_endpoint(*body.graph, result));
+      made.made->results.push_back(read_node_output(*body.graph, result));
     }
     for (const std::string& effect : from.effects()) {
       const int node = body.graph->find(effect);
@@ -244,7 +235,7 @@ class Reader {
                              GraphFunction& made) {
     std::set<NodeOutput> known;
     for (const std::string& argument : from.arguments()) {
-      made.arguments.push_back(read_endpoint(graph, argument));
+      made.arguments.push_back(read_node_output(graph, argument));
       const NodeOutput added = made.arguments.back();
       if (graph.node(added.node).op != &kArgument || !known.insert(added).second) {
         raise(Code::InvalidArgument, "{} is not an argument, or comes twice", quoted(argument));
@@ -262,8 +253,8 @@ class Reader {
   static void check_captures(const message::Function& from, const GraphFunction& made) {
     const auto count = static_cast<size_t>(from.captures_size());
     if (count > made.arguments.size()) {
-      raise(Code::InvalidArgument, "it captures {} tensors, but has {} arguments", count,
-            made.arguments.size());
+      raise(Code::InvalidArgument, "the function captures {} tensors, but has only {} arguments",
+            count, made.arguments.size());
     }
     for (size_t i = 0; i < count; ++i) {
       const NodeOutput argument = made.arguments[made.arguments.size() - count + i];
@@ -286,10 +277,11 @@ class Reader {
     made.graph = read_nodes(from, kind, [&](const std::string& name) {
       const auto found = functions_.find(name);
       if (found == functions_.end()) {
-        raise(Code::InvalidArgument, "there is no function {} before it", quoted(name));
+        raise(Code::InvalidArgument, "function {} is not listed before its use", quoted(name));
       }
       if (found->second.captures) {
-        raise(Code::InvalidArgument, "function {} uses more than its arguments", quoted(name));
+        raise(Code::InvalidArgument, "function {} captures tensors, so a node cannot use it",
+              quoted(name));
       }
       made.depth = std::max(made.depth, found->second.depth);
       return found->second.made;
@@ -327,8 +319,7 @@ std::shared_ptr<GraphImpl> GraphReader::add(std::string_view bytes) {
   return graph;
 }
 
-std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,
-                                                          const BindCapture& bind) {
+FunctionPtr deserialize_function(std::string_view bytes, const BindCapture& bind) {
   const message::Document document = parse(bytes);
   return Reader(bind).function(document);
 }

@@ -43,7 +43,7 @@ void expect_refused(std::string_view fragment, const Change& change,
 }
 
 TEST(ReadingGraphs, RefusesAPlaceBesideNobody) {
-  expect_refused("together with 'nobody', which does not exist",
+  expect_refused("placed with 'nobody', which does not exist",
                  [](auto& document) { node(document, "x").add_colocated_with("nobody"); });
 }
 
@@ -54,7 +54,7 @@ TEST(ReadingGraphs, RefusesVariablesThatAreNone) {
     variable.set_initializer(initializer);
   };
   expect_refused("there is no tensor 'w'", [&](auto& document) { add(document, "w", "x"); });
-  expect_refused("not a variable's", [&](auto& document) { add(document, "x", "x"); });
+  expect_refused("not the handle of a variable", [&](auto& document) { add(document, "x", "x"); });
 }
 
 TEST(ReadingGraphs, RefusesGarbage) {
@@ -89,9 +89,10 @@ TEST(ReadingGraphs, RefusesMorePartsThanMemoryIsTakenFor) {
 
 TEST(ReadingGraphs, RefusesBadNames) {
   for (const std::string name : {"", "_x", "a:0", "a b", "^a", "a\n", "\xff"}) {
-    expect_refused("not a node's name", [&](message::Document& d) { node(d, "c").set_name(name); });
+    expect_refused("the name is not a node's",
+                   [&](message::Document& d) { node(d, "c").set_name(name); });
   }
-  expect_refused("two nodes of that name",
+  expect_refused("two nodes have this name",
                  [](message::Document& d) { node(d, "c").set_name("x"); });
 }
 
@@ -105,7 +106,7 @@ TEST(ReadingGraphs, RefusesBadInputs) {
                  [](message::Document& d) { node(d, "Neg").set_inputs(0, "nobody"); });
   expect_refused("there is no tensor 'Split:2'",
                  [](message::Document& d) { node(d, "Neg").set_inputs(0, "Split:2"); });
-  expect_refused("comes after one that only runs before", [](message::Document& d) {
+  expect_refused("must come before the control inputs", [](message::Document& d) {
     node(d, "Neg").set_inputs(0, "^x");
     node(d, "Neg").add_inputs("Add");
   });
@@ -135,7 +136,7 @@ TEST(ReadingGraphs, TakesNodesInAnyOrder) {
 }
 
 TEST(ReadingGraphs, RefusesUnknownOps) {
-  expect_refused("node 'Neg' ('Nag'): there is no such op",
+  expect_refused("node 'Neg' ('Nag'): the op is unknown",
                  [](message::Document& d) { node(d, "Neg").set_op("Nag"); });
   expect_refused("only functions have arguments",
                  [](message::Document& d) { node(d, "x").set_op("Argument"); });
@@ -144,7 +145,7 @@ TEST(ReadingGraphs, RefusesUnknownOps) {
 TEST(ReadingGraphs, RefusesWrongAttributes) {
   expect_refused("lacks the attribute 'axis'",
                  [](message::Document& d) { node(d, "Split").mutable_attrs()->RemoveLast(); });
-  expect_refused("attribute 'size' is not the op's",
+  expect_refused("the op has no attribute 'size'",
                  [](message::Document& d) { attr(node(d, "Split"), "sizes").set_name("size"); });
   expect_refused("comes twice", [](message::Document& d) {
     *node(d, "Split").add_attrs() = attr(node(d, "Split"), "axis");
@@ -153,7 +154,7 @@ TEST(ReadingGraphs, RefusesWrongAttributes) {
                  [](message::Document& d) { attr(node(d, "Split"), "axis").set_flag(true); });
   expect_refused("attribute 'axis' has no value",
                  [](message::Document& d) { attr(node(d, "Split"), "axis").clear_value(); });
-  expect_refused("there is no function 'f'",
+  expect_refused("function 'f' is not listed",
                  [](message::Document& d) { attr(node(d, "Split"), "axis").set_function("f"); });
   expect_refused("axis 9 does not exist",
                  [](message::Document& d) { attr(node(d, "Split"), "axis").set_integer(9); });
@@ -167,7 +168,7 @@ TEST(ReadingGraphs, RefusesOutputsThatTheOpDoesNotHave) {
   expect_refused("but int32 (2, 2) is stated", [](message::Document& d) {
     node(d, "Neg").mutable_outputs(0)->set_dtype("int32");
   });
-  expect_refused("it has 1 outputs, but 2 are stated", [](message::Document& d) {
+  expect_refused("the node has 1 outputs, but 2 are stated", [](message::Document& d) {
     *node(d, "Neg").add_outputs() = node(d, "Neg").outputs(0);
   });
 }
@@ -202,12 +203,12 @@ TEST(ReadingGraphs, RefusesTensorsThatAreNotWhatTheySay) {
   refuse("fit into 64 bits", [](proto::TensorValue& t) {
     for (int i = 0; i < 3; ++i) t.add_sizes(int64_t{1} << 40);
   });
-  refuse("most is 8", [](proto::TensorValue& t) {
+  refuse("but a tensor has at most 8", [](proto::TensorValue& t) {
     for (int i = 0; i < 8; ++i) t.add_sizes(1);
   });
   refuse("'float31' is not a dtype", [](proto::TensorValue& t) { t.set_dtype("float31"); });
   refuse("cannot be sent", [](proto::TensorValue& t) { t.set_dtype("resource"); });
-  refuse("a string tensor has numbers", [](proto::TensorValue& t) { t.set_dtype("string"); });
+  refuse("a string tensor must not hold", [](proto::TensorValue& t) { t.set_dtype("string"); });
   refuse("0 strings do not make up shape (2,)", [](proto::TensorValue& t) {
     t.set_dtype("string");
     t.clear_content();
@@ -221,7 +222,7 @@ TEST(ReadingGraphs, RefusesTensorsThatAreNotWhatTheySay) {
 TEST(ReadingGraphs, RefusesBadPlaces) {
   expect_refused("'/job:' is not a device's name",
                  [](message::Document& d) { node(d, "x").set_device("/job:"); });
-  expect_refused("together with '_a'",
+  expect_refused("placed with '_a'",
                  [](message::Document& d) { node(d, "x").add_colocated_with("_a"); });
 }
 
@@ -272,10 +273,10 @@ TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
     const std::string bytes = changed(graph, change);
     EXPECT_ERROR(Code::InvalidArgument, fragment, Graph::deserialize(bytes));
   };
-  refuse("there is no function", [](message::Document& d) {
+  refuse("is not listed before its use", [](message::Document& d) {
     std::reverse(d.mutable_functions()->begin(), d.mutable_functions()->end());
   });
-  refuse("one that another function has",
+  refuse("belongs to another function",
          [](message::Document& d) { d.mutable_functions(1)->set_name(d.functions(0).name()); });
   refuse("there is no tensor 'nobody'",
          [](message::Document& d) { d.mutable_functions(0)->set_results(0, "nobody"); });
@@ -287,7 +288,7 @@ TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
     d.mutable_functions(0)->add_arguments(d.functions(0).arguments(0));
   });
   const auto capture = [](message::Document& d) { return d.mutable_functions(0)->add_captures(); };
-  refuse("what it captures is not said", [&](message::Document& d) { capture(d); });
+  refuse("the capture names neither", [&](message::Document& d) { capture(d); });
   refuse("capture 0: [DType]", [&](message::Document& d) { capture(d)->set_variable("v"); });
   refuse("does not fit its argument", [&](message::Document& d) {
     message::Capture& added = *capture(d);

@@ -125,9 +125,9 @@ bool is_small(const Spec& spec) {
 }
 
 // Folds one graph, for one call of fold().
-class Directory {
+class Folding {
  public:
-  Directory(std::shared_ptr<const GraphImpl> graph, const RunRequest& request)
+  Folding(std::shared_ptr<const GraphImpl> graph, const RunRequest& request)
       : graph_(std::move(graph)),
         request_(request),
         fed_(request.feeds.begin(), request.feeds.end()),
@@ -297,9 +297,9 @@ class Directory {
   const RunRequest& request_;
   const std::set<NodeOutput> fed_;
   const std::vector<int> ids_;  // of the nodes that the request needs
-  // By number in graph_: nodes that will be different, with numbers of graph_.
+  // By number in graph_: the nodes that change. Their inputs still have numbers of graph_.
   std::unordered_map<int, Node> altered_;
-  std::vector<int> stands_for_;  // by number in graph_: the node that is left of the same ones
+  std::vector<int> stands_for_;  // by number in graph_: which of several equal nodes stays
   std::unordered_multimap<size_t, int> by_hash_;
   bool changed_ = false;
   std::shared_ptr<GraphImpl> made_ = std::make_shared<GraphImpl>();
@@ -309,7 +309,7 @@ class Directory {
 }  // namespace
 
 FoldedGraph fold(std::shared_ptr<const GraphImpl> graph, const RunRequest& request) {
-  return Directory(std::move(graph), request).fold();
+  return Folding(std::move(graph), request).fold();
 }
 
 }  // namespace cohort::internal

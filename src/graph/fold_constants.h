@@ -6,17 +6,17 @@
 
 namespace cohort::internal {
 
-// A graph, and a request for it.
+// A graph and a request for its values.
 struct FoldedGraph {
   std::shared_ptr<const GraphImpl> graph;
   RunRequest request;
 };
 
-// A graph that gives what `request` asks of `graph` with less work. Nodes that depend on constants
-// alone are computed now, and of several nodes that compute the same value one is left. Nodes keep
-// their names, devices and order. A node stays as it is if it has state, draws random numbers, is
-// fed, or waits for other nodes; so does a node whose kernel fails, so that the error comes when
-// the node runs.
+// Returns a graph and a request that give the results of `request` with less work. Nodes that
+// depend only on constants are computed now. Of several nodes that compute the same value, one
+// remains. Nodes keep their names, devices and order. A node stays unchanged if it has state, draws
+// random numbers, is fed, or waits for other nodes. So does a node whose kernel fails, so that the
+// error occurs when the node runs.
 FoldedGraph fold(std::shared_ptr<const GraphImpl> graph, const RunRequest& request);
 
 }  // namespace cohort::internal

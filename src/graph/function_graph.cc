@@ -1,15 +1,11 @@
 #include "graph/function_graph.h"
 
-#include <fmt/format.h>
-
 #include <unordered_map>
 
 #include "base/raise.h"
-#include "cohort/ops.h"
-#include "graph/gradients.h"
 #include "ops/all_ops.h"
 #include "ops/element_source.h"
-#include "ops/run_context.h"
+#include "ops/traced_step.h"
 
 namespace cohort::internal {
 namespace {
@@ -85,13 +81,13 @@ void FunctionGraph::note_effect(int id) {
   if (has_effect) effects_.push_back(id);
 }
 
-std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spec> arguments,
-                                           const FunctionBody& body) {
+FunctionPtr trace(std::string name, std::span<const Spec> arguments, const FunctionBody& body) {
   const auto graph = std::make_shared<FunctionGraph>();
   std::vector<Tensor> symbols;
   std::vector<Tensor> results;
   {
     const Graph::Scope building(graph);
+    const TracedStepScope no_step;
     for (const Spec& spec : arguments)
       symbols.push_back(graph->add_argument(spec.dtype, spec.shape));
     results = body(symbols);
@@ -133,76 +129,19 @@ std::vector<Tensor> call_body(const GraphFunction& function, std::span<const Ten
   return results;
 }
 
-namespace {
-
-// Calls with different numbers draw different random numbers.
-Attrs attrs_in_call(const Node& node, int64_t number) {
-  if (node.op != &kRandomKey || number == 0) return node.attrs;
-  return {{"seed", node.attrs.integer("seed")},
-          {"counter", node.attrs.integer("counter")},
-          {"call", number}};
-}
-
-void tell_variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
-  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-    recorder->variable_read(handle, value, trainable);
-  }
-}
-
-// Recorders must know which handles count before the call that takes them.
-void tell_inner_reads(const Node& node, std::span<const Tensor> inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].dtype() != kResource) continue;
-    const auto read = read_of_input(node, i);
-    if (read) tell_variable_read(inputs[i], read->value, read->trainable);
-  }
-}
-
-}  // namespace
-
-std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
-                                uint64_t number) {
-  if (inputs.size() != function.num_own_arguments()) {
-    raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
-          function.num_own_arguments(), inputs.size());
-  }
-  return call_body(function, inputs, [&](const Node& node, std::span<const Tensor> given) {
-    if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, given);
-    const Attrs attrs = attrs_in_call(node, static_cast<int64_t>(number));
-    std::vector<Tensor> outputs = apply_many(*node.op, given, attrs, node.site);
-    if (node.op == &kReadVariable) {
-      tell_variable_read(given[0], outputs[0], node.attrs.flag("trainable"));
-    }
-    return outputs;
-  });
-}
-
 bool any_node(const GraphImpl& graph, const std::function<bool(const Node&)>& which) {
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     if (which(node)) return true;
     for (const Attrs::Entry& entry : node.attrs.entries()) {
-      const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
+      const auto* function = std::get_if<FunctionPtr>(&entry.second);
       if (function != nullptr && *function && any_node(*(*function)->body, which)) return true;
     }
   }
   return false;
 }
 
-std::vector<Tensor> call_function(const GraphFunction& function, std::span<const Tensor> inputs,
-                                  RunContext* run) {
-  return run != nullptr ? run->call(function, inputs) : call_inline(function, inputs);
-}
-
-std::vector<Tensor> own_results(std::vector<Tensor> results) {
-  if (thread_dispatch().recorder == nullptr) return results;
-  for (Tensor& result : results) {
-    if (result.dtype() != kResource) result = identity(result);
-  }
-  return results;
-}
-
-std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
+FunctionPtr closed(const GraphFunction& function) {
   auto result = std::make_shared<GraphFunction>();
   result->name = function.name;
   result->body = function.body;
@@ -210,18 +149,6 @@ std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
   result->results = function.results;
   result->effects = function.effects;
   return result;
-}
-
-Specs specs_of(std::span<const Tensor> tensors) {
-  Specs specs;
-  for (const Tensor& tensor : tensors) specs.push_back({tensor.dtype(), tensor.shape()});
-  return specs;
-}
-
-std::vector<Tensor> joined(std::initializer_list<std::span<const Tensor>> parts) {
-  std::vector<Tensor> all;
-  for (const auto part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
 }
 
 void require_arguments(std::string_view op, const GraphFunction& function,

@@ -2,6 +2,7 @@
 
 #include "autodiff/backward.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
@@ -24,27 +25,10 @@ std::vector<Tensor> sources_of(const std::vector<OpCall>& calls, const Tensor& h
   return sources;
 }
 
-// d(ys)/d(group) for each group of tensors, the sum over its members, given d(result)/d(y) in
-// `seeds`: as new nodes of the graph whose calls these are. Undefined where no y depends on it.
-Gradients group_gradients(std::vector<OpCall> calls, std::span<const Tensor> ys,
-                          std::span<const Tensor> seeds,
-                          const std::vector<std::vector<Tensor>>& groups) {
-  std::vector<Tensor> flat;
-  for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());
-  const Gradients all = backward(std::move(calls), ys, seeds, flat);
-  Gradients results;
-  size_t next = 0;
-  for (const auto& group : groups) {
-    Gradient sum;
-    for (size_t i = 0; i < group.size(); ++i) sum = add_gradients(sum, all[next++]);
-    results.push_back(sum);
-  }
-  return results;
-}
-
 std::vector<Tensor> seeds_for(const std::vector<Tensor>& ys, const GradientOptions& options) {
   if (!options.output_gradients.empty() && options.output_gradients.size() != ys.size()) {
-    raise(Code::InvalidArgument, "[Gradients] {} output gradients for {} targets",
+    raise(Code::InvalidArgument,
+          "[Gradients] needs one output gradient per target, got {} for {} targets",
           options.output_gradients.size(), ys.size());
   }
   if (!options.output_gradients.empty()) return options.output_gradients;
@@ -54,7 +38,7 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& ys, const GradientOptio
 }
 
 std::vector<OpCall> calls_before(const std::vector<Tensor>& ys) {
-  if (ys.empty()) raise(Code::InvalidArgument, "[Gradients] no target was given");
+  if (ys.empty()) raise(Code::InvalidArgument, "[Gradients] needs at least one target, got none");
   return graph_of(ys[0])->calls();
 }
 
@@ -62,7 +46,7 @@ Gradients gradients_of(std::vector<OpCall> calls, const std::vector<Tensor>& ys,
                        const std::vector<std::vector<Tensor>>& groups,
                        const GradientOptions& options) {
   const NameScope names("gradients");
-  Gradients results = group_gradients(std::move(calls), ys, seeds_for(ys, options), groups);
+  Gradients results = backward(std::move(calls), ys, seeds_for(ys, options), groups);
   if (options.unconnected != Unconnected::Zero) return results;
   for (size_t i = 0; i < results.size(); ++i) {
     // The handle of a variable has no size; gradients() of variables uses the size of the variable.
@@ -72,37 +56,8 @@ Gradients gradients_of(std::vector<OpCall> calls, const std::vector<Tensor>& ys,
   return results;
 }
 
-using FunctionPtr = std::shared_ptr<const GraphFunction>;
-
 // The first read, in the function or in those that it calls, of the variable whose handle is that
 // argument.
-std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t argument);
-
-std::optional<InnerRead> read_in_branch(const Node& cond, size_t input) {
-  if (input == 0) return std::nullopt;
-  const auto& first = cond.attrs.get<FunctionPtr>("then_branch");
-  const size_t num_first = first->arguments.size();
-  if (input <= num_first) return read_of_argument(*first, input - 1);
-  return read_of_argument(*cond.attrs.get<FunctionPtr>("else_branch"), input - 1 - num_first);
-}
-
-std::optional<InnerRead> read_in_loop(const Node& loop, size_t input) {
-  const auto num_state = static_cast<size_t>(loop.attrs.integer("num_state"));
-  const size_t first = loop.attrs.get<FunctionPtr>("condition")->arguments.size();
-  if (input < first) return std::nullopt;
-  return read_of_argument(*loop.attrs.get<FunctionPtr>("body"), input - first + num_state);
-}
-
-}  // namespace
-
-std::optional<InnerRead> read_of_input(const Node& node, size_t input) {
-  if (node.op == &kCond) return read_in_branch(node, input);
-  if (node.op == &kWhile) return read_in_loop(node, input);
-  return std::nullopt;
-}
-
-namespace {
-
 std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t argument) {
   const NodeOutput handle = function.arguments[argument];
   for (int id = 0; id < function.body->size(); ++id) {
@@ -118,19 +73,19 @@ std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t 
   return std::nullopt;
 }
 
-// Adds the inputs of the node that `function` changes. The first `shared` arguments of the function
-// are the first inputs of the node; its other arguments are the inputs from `first` on.
-void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t shared,
-                 std::set<NodeOutput>& all) {
-  for (const size_t argument : changed_arguments(function)) {
-    all.insert(node.inputs[argument < shared ? argument : first + argument - shared]);
-  }
+std::optional<InnerRead> read_in_branch(const Node& cond, size_t input) {
+  if (input == 0) return std::nullopt;
+  const auto& first = cond.attrs.get<FunctionPtr>("then_branch");
+  const size_t num_first = first->arguments.size();
+  if (input <= num_first) return read_of_argument(*first, input - 1);
+  return read_of_argument(*cond.attrs.get<FunctionPtr>("else_branch"), input - 1 - num_first);
 }
 
-std::set<NodeOutput> changed_in(const GraphImpl& body) {
-  std::set<NodeOutput> all;
-  for (int id = 0; id < body.size(); ++id) all.merge(changed_by(body, body.node(id)));
-  return all;
+std::optional<InnerRead> read_in_loop(const Node& loop, size_t input) {
+  const auto num_state = static_cast<size_t>(loop.attrs.integer("num_state"));
+  const size_t first = loop.attrs.get<FunctionPtr>("condition")->arguments.size();
+  if (input < first) return std::nullopt;
+  return read_of_argument(*loop.attrs.get<FunctionPtr>("body"), input - first + num_state);
 }
 
 // Marks the nodes that the results of the function depend on.
@@ -149,15 +104,22 @@ std::vector<bool> needed_in(const GraphFunction& function) {
 
 }  // namespace
 
+std::optional<InnerRead> read_of_input(const Node& node, size_t input) {
+  if (node.op == &kCond) return read_in_branch(node, input);
+  if (node.op == &kWhile) return read_in_loop(node, input);
+  return std::nullopt;
+}
+
 void refuse_to_compute_again(std::string_view function) {
   raise(Code::Unimplemented,
         "[Gradient] '{}' of a cond() or while_loop() changes a variable, or takes an element of an "
-        "iterator, that its results depend on; the gradient computes it again and would find "
-        "another value. Use a GradientTape inside it, or read, change and take outside",
-        function);
+        "iterator, and its results depend on this; the gradient computes '{}' again and would find "
+        "another value. Use a GradientTape inside the function, or read, change and take outside "
+        "the function",
+        function, function);
 }
 
-std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& function) {
+FunctionPtr without_effects(const GraphFunction& function) {
   const std::set<NodeOutput> changed = changed_in(*function.body);
   if (changed.empty()) return closed(function);
   const std::vector<bool> needed = needed_in(function);
@@ -177,46 +139,6 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
   }));
 }
 
-std::set<NodeOutput> changed_by(const GraphImpl& graph, const Node& node) {
-  std::set<NodeOutput> all;
-  if (node.op == &kCond) {
-    const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
-    add_changed(node, *then_branch, 1, 0, all);
-    add_changed(node, *node.attrs.get<FunctionPtr>("else_branch"),
-                1 + then_branch->arguments.size(), 0, all);
-  } else if (node.op == &kWhile) {
-    const auto num_state = static_cast<size_t>(node.attrs.integer("num_state"));
-    const auto& condition = node.attrs.get<FunctionPtr>("condition");
-    add_changed(node, *condition, num_state, num_state, all);
-    add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
-                all);
-  } else if (node.op->traits.has(Trait::HasEffect)) {
-    for (const NodeOutput input : node.inputs) {
-      if (graph.is_handle(input)) all.insert(input);
-    }
-  }
-  return all;
-}
-
-std::set<size_t> changed_arguments(const GraphFunction& function) {
-  const std::set<NodeOutput> changed = changed_in(*function.body);
-  std::set<size_t> found;
-  for (size_t i = 0; i < function.arguments.size(); ++i) {
-    if (changed.contains(function.arguments[i])) found.insert(i);
-  }
-  return found;
-}
-
-namespace {
-
-std::vector<Tensor> select(std::span<const Tensor> tensors, const std::vector<size_t>& positions) {
-  std::vector<Tensor> selected;
-  for (const size_t position : positions) selected.push_back(tensors[position]);
-  return selected;
-}
-
-}  // namespace
-
 Specs gradient_specs(const GraphFunction& function) {
   Specs specs = argument_specs(function);
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -232,8 +154,8 @@ Tensor zero_gradient(const Spec& spec, const Tensor& argument) {
   if (argument.dtype() != kResource) return zeros_like(argument);
   if (spec.shape.is_fully_known()) return zeros(spec.shape, spec.dtype);
   raise(Code::Unimplemented,
-        "[Gradient] a function of the graph reads a variable of shape {}, whose gradient needs a "
-        "shape that is known; read the variable outside of it",
+        "[Gradient] a function of the graph reads a variable of shape {}, but the gradient needs a "
+        "known shape; read the variable outside the function",
         spec.shape.to_string());
 }
 
@@ -245,7 +167,7 @@ std::vector<size_t> floating(std::span<const Spec> specs) {
   return positions;
 }
 
-std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) {
+FunctionPtr gradient_of(const GraphFunction& function) {
   const Specs own = argument_specs(function);
   const Specs slopes = gradient_specs(function);
   const Specs results = result_specs(function);
@@ -253,7 +175,8 @@ std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) 
   for (const size_t i : floating(results)) arguments.push_back(results[i]);
   return trace(function.name + "_gradient", arguments, [&](std::span<const Tensor> given) {
     const std::span<const Tensor> inputs = given.first(own.size());
-    const std::vector<Tensor> targets = select(call_inline(function, inputs), floating(results));
+    const std::vector<Tensor> targets =
+        at_positions(call_inline(function, inputs), floating(results));
     std::vector<OpCall> calls = graph_of(given[0])->calls();
     std::vector<std::vector<Tensor>> sources;
     for (const size_t i : floating(slopes)) {
@@ -264,8 +187,7 @@ std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) 
     std::erase_if(calls, [](const OpCall& call) {
       return call.op->is_stateful() && call.op->gradient == nullptr;
     });
-    const Gradients found =
-        group_gradients(std::move(calls), targets, given.subspan(own.size()), sources);
+    const Gradients found = backward(std::move(calls), targets, given.subspan(own.size()), sources);
     std::vector<Tensor> gradients;
     for (const size_t i : floating(slopes)) {
       const Gradient& gradient = found[gradients.size()];
@@ -279,14 +201,16 @@ std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) 
 }  // namespace internal
 
 Gradients gradients(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
-                    const GradientOptions& options) {
+                    const GradientOptions& options, Site site) {
+  const internal::SiteScope there(site);
   std::vector<std::vector<Tensor>> groups;
   for (const Tensor& x : xs) groups.push_back({x});
   return internal::gradients_of(internal::calls_before(ys), ys, groups, options);
 }
 
 Gradients gradients(const std::vector<Tensor>& ys, const std::vector<Variable>& xs,
-                    const GradientOptions& options) {
+                    const GradientOptions& options, Site site) {
+  const internal::SiteScope there(site);
   std::vector<internal::OpCall> calls = internal::calls_before(ys);
   std::vector<std::vector<Tensor>> groups;
   for (const Variable& x : xs) {
@@ -301,6 +225,16 @@ Gradients gradients(const std::vector<Tensor>& ys, const std::vector<Variable>& 
     if (!results[i].defined() && shape.is_fully_known()) results[i] = zeros(shape, xs[i].dtype());
   }
   return results;
+}
+
+Gradients gradients(const std::vector<Tensor>& ys, std::initializer_list<Tensor> xs,
+                    const GradientOptions& options, Site site) {
+  return gradients(ys, std::vector<Tensor>(xs), options, site);
+}
+
+Gradients gradients(const std::vector<Tensor>& ys, std::initializer_list<Variable> xs,
+                    const GradientOptions& options, Site site) {
+  return gradients(ys, std::vector<Variable>(xs), options, site);
 }
 
 }  // namespace cohort

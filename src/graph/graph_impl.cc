@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <set>
 #include <utility>
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "base/thread_context.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
@@ -90,14 +90,14 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
         "digit or dot",
         name);
   }
-  std::vector<NodeOutput> node_outputs = endpoints_of(inputs);
+  std::vector<NodeOutput> node_outputs = node_outputs_of(inputs);
   Node node{.name = unique_name(name_prefix() + std::string(name)),
             .op = &op,
             .attrs = std::move(attrs),
             .inputs = std::move(node_outputs),
             .controls = scoped_controls(*this),
             .outputs = outputs,
-            .site = build_scopes().made_at.line > 0 ? build_scopes().made_at : site};
+            .site = caller_of(site)};
   place(*this, node);  // asks the user's device functions, so the mutex is not held
   const std::lock_guard lock(mutex_);
   if (&op == &kGroup && makes_variables()) wait_for_inputs(*this, node);
@@ -108,7 +108,7 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
   return symbols_of(id);
 }
 
-std::vector<NodeOutput> GraphImpl::endpoints_of(std::span<const Tensor> inputs) {
+std::vector<NodeOutput> GraphImpl::node_outputs_of(std::span<const Tensor> inputs) {
   // A function's graph notes what it imports. In others the constants that are added ask the user's
   // device functions, so the mutex is not held.
   std::unique_lock lock(mutex_, std::defer_lock);
@@ -126,7 +126,7 @@ int GraphImpl::add(Node node) {
   }
   TakenName& name = names()[node.name];
   if (name.node >= 0) {
-    raise(Code::AlreadyExists, "[Graph] there is a node '{}' already", node.name);
+    raise(Code::AlreadyExists, "[Graph] a node '{}' already exists", node.name);
   }
   name.node = size();
   ++num_indexed_;
@@ -226,7 +226,8 @@ Tensor GraphImpl::import(const Tensor& tensor) {
   if (owns(tensor)) return tensor;
   if (tensor.is_symbolic()) {
     raise(Code::InvalidArgument,
-          "[Graph] an input belongs to another graph; build both sides inside one as_default()");
+          "[Graph] {} belongs to another graph; build both sides inside one as_default()",
+          tensor.to_string());
   }
   return append(kConst, {}, {{"value", constant_of(tensor)}}, {{tensor.dtype(), tensor.shape()}},
                 {})[0];
@@ -269,12 +270,10 @@ int GraphImpl::first_variable() const {
   return -1;
 }
 
-bool GraphImpl::has_open_controls() const { return !scoped_controls(*this).empty(); }
-
 Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& make) {
   const GraphBuilder* building = thread_dispatch().builder;
   const bool elsewhere = building != nullptr && building != this;
-  if (elsewhere || !makes_variables() || has_open_controls()) return make();
+  if (elsewhere || !makes_variables() || !scoped_controls(*this).empty()) return make();
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = kept_.find(key); known != kept_.end()) return known->second;
@@ -314,9 +313,16 @@ NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string
   return {graph->append_named(name, op, {}, std::move(attrs), outputs, site)[0], state};
 }
 
+Tensor keep_about(std::string_view what, const std::vector<Tensor>& about,
+                  const std::function<Tensor()>& make) {
+  if (about.empty() || !std::ranges::all_of(about, &Tensor::is_symbolic)) return make();
+  std::string key(what);
+  for (const Tensor& tensor : about) key += " " + tensor.name();
+  return graph_of(about[0])->keep(key, make);
+}
+
 Tensor keep_question(const OpDef& op, const Tensor& handle, Site site) {
-  const std::shared_ptr<GraphImpl> graph = graph_of(handle);
-  return graph->keep(fmt::format("{} {}", op.name, graph->node_output(handle).node), [&] {
+  return keep_about(op.name, {handle}, [&] {
     const SoleColocation together(handle);
     return apply(op, {handle}, {}, site);
   });

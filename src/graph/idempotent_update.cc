@@ -19,20 +19,18 @@
 namespace cohort::internal {
 namespace {
 
-using FunctionPtr = std::shared_ptr<const GraphFunction>;
-
 // Names a call among those of all coordinators of a strategy that a task has seen.
 struct Claim {
   int64_t coordinator;  // later ones have larger numbers
   int64_t call;
   int64_t all_done_below;  // calls with smaller numbers are over
-  // Of the loops around, from the outermost to the innermost.
+  // The iterations of the loops that contain the call, the outermost loop first.
   std::vector<int64_t> iterations;
 
   static Claim from(const Tensor& numbers) {
     const std::span<const int64_t> all = numbers.data<int64_t>();
     if (all.size() < 3) {
-      raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {}",
+      raise(Code::InvalidArgument, "[IdempotentUpdate] input 0 must be three int64 or more, got {}",
             all.size());
     }
     return {all[0], all[1], all[2], {all.begin() + 3, all.end()}};
@@ -136,7 +134,7 @@ bool must_be_kept(const Kernel& k, const Resource& state) {
 // decided is not kept any more.
 std::vector<Tensor> unchanged(const Resource& state, bool kept) {
   if (!kept) return {dynamic_cast<const VariableCell&>(state).read()};
-  raise(Code::Cancelled, "[Once] the call that this is part of is over");
+  raise(Code::Cancelled, "[IdempotentUpdate] the call of this update has already ended");
 }
 
 void update_once(Kernel& k) {
@@ -158,11 +156,12 @@ Specs infer_once(const OpInputs& inputs) {
   const bool fits =
       !claim.has_rank() || (claim.rank() == 1 && (claim[0] == Shape::kUnknownDim || claim[0] >= 3));
   if (inputs.dtype(0) != kInt64 || !fits) {
-    raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {} {}",
+    raise(Code::InvalidArgument,
+          "[IdempotentUpdate] input 0 must be three int64 or more, got {} {}",
           to_string(inputs.dtype(0)), claim.to_string());
   }
   if (inputs.dtype(1) != kResource) {
-    raise(Code::InvalidArgument, "[Once] input 1 must be the handle of state, got {}",
+    raise(Code::InvalidArgument, "[IdempotentUpdate] input 1 must be the handle of state, got {}",
           to_string(inputs.dtype(1)));
   }
   const GraphFunction& update = *inputs.attrs.get<FunctionPtr>("update");
@@ -184,8 +183,8 @@ Specs infer_once(const OpInputs& inputs) {
 // A repetition gives the value of the variable as it is. For other state it gives what the first
 // update gave. When the call is over, that is forgotten and the repetition throws Cancelled. An
 // update without effects is a decision; a repetition decides the same.
-extern constexpr OpDef kOnce{
-    .name = "Once",
+extern constexpr OpDef kIdempotentUpdate{
+    .name = "IdempotentUpdate",
     .inputs = {2, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
     .attrs = {{"update", AttrKind::Function},

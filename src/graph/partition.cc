@@ -21,7 +21,9 @@ extern constexpr OpDef kSend{
     .attrs = {{"edge", AttrKind::Int}},
     .infer = [](const OpInputs&) -> Specs { return {}; },
     .compute =
-        [](Kernel&) { raise(Code::FailedPrecondition, "[Send] needs a graph that was cut"); },
+        [](Kernel&) {
+          raise(Code::FailedPrecondition, "[Send] runs only in a graph that was cut into parts");
+        },
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::HasEffect,
 };
@@ -30,16 +32,14 @@ extern constexpr OpDef kRecv{
     .name = "Recv",
     .inputs = 0,
     .dtypes = kAnyType | kResourceType,
-    .attrs = {{"edge", AttrKind::Int},
-              {"sender", AttrKind::Text},
-              {"tensor", AttrKind::Text},
-              {"dtype", AttrKind::DType},
-              {"shape", AttrKind::Shape}},
-    .infer = [](const OpInputs& inputs) -> Specs {
-      return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
-    },
+    .attrs =
+        AttrList{{"edge", AttrKind::Int}, {"sender", AttrKind::Text}, {"tensor", AttrKind::Text}} +
+        kDeclaredAttrs,
+    .infer = infer_declared,
     .compute =
-        [](Kernel&) { raise(Code::FailedPrecondition, "[Recv] needs a graph that was cut"); },
+        [](Kernel&) {
+          raise(Code::FailedPrecondition, "[Recv] runs only in a graph that was cut into parts");
+        },
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::Source,
 };
@@ -156,8 +156,9 @@ class Cutter {
     }
   }
 
-  // Nodes on other devices that the node only waits for: of each device the one that comes last,
-  // with those that come before it. A tensor that is taken says by itself that its node has run.
+  // The nodes on other devices that the node only waits for: by the last node of each device, the
+  // nodes before that. Nodes whose tensors it takes are left out, because the arrival of a tensor
+  // says that its node has run.
   std::map<int, std::vector<int>> orders(int id) const {
     std::map<int, std::vector<int>> by_device;
     for (const int before : graph_.node(id).controls) {

@@ -8,12 +8,12 @@
 
 namespace cohort::internal {
 
-// The nodes of one device, as a graph of their own. What it gets from and gives to other devices
-// goes through Recv and Send nodes.
+// The nodes of one device, as a separate graph. Recv and Send nodes exchange its values with other
+// devices.
 struct Partition {
   DeviceName device;
   std::shared_ptr<GraphImpl> graph;
-  std::vector<int> targets;  // Send nodes, and nodes that were asked for
+  std::vector<int> targets;  // Send nodes, and nodes of the request
   // Where the run's feeds and fetches are; by position in the request, only those of this device.
   std::map<size_t, NodeOutput> feeds;
   std::map<size_t, NodeOutput> fetches;

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "graph/graph_impl.h"
 
 namespace cohort::internal {
 namespace {
@@ -36,6 +35,17 @@ bool produces_resource(const GraphImpl& graph, const Node& node) {
 template <typename Part>
 bool differ(const std::optional<Part>& a, const std::optional<Part>& b) {
   return a && b && *a != *b;
+}
+
+// The first part ("job", "device type"...) in which two requests for one place clash; empty when
+// they can be merged. merge_requests throws for the same reason.
+std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placement placement) {
+  if (differ(a.job, b.job)) return "job";
+  if (differ(a.replica, b.replica)) return "replica";
+  if (differ(a.task, b.task)) return "task";
+  if (placement == Placement::Soft) return {};
+  if (differ(a.type, b.type)) return "device type";
+  return differ(a.index, b.index) ? "device index" : std::string_view{};
 }
 
 }  // namespace
@@ -70,15 +80,6 @@ DeviceTypes supported_types(const GraphImpl& graph, const Node& node) {
                          return is_string(graph.spec(input));
                        });
   return strings ? kHostOnly : kEveryType;
-}
-
-std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placement placement) {
-  if (differ(a.job, b.job)) return "job";
-  if (differ(a.replica, b.replica)) return "replica";
-  if (differ(a.task, b.task)) return "task";
-  if (placement == Placement::Soft) return {};
-  if (differ(a.type, b.type)) return "device type";
-  return differ(a.index, b.index) ? "device index" : std::string_view{};
 }
 
 void PlacementGroup::hear(const DeviceName& more, Placement placement) {
@@ -170,7 +171,7 @@ void PlacementGroups::merge_consumers() {
         clashing_part(strong->second, node.device, Placement::Hard).empty()) {
       add_request(id, placement_);
     } else if (log_enabled(LogLevel::Debug)) {
-      log_debug("{} follows the resource that it uses, which is on '{}'", describe(id),
+      log_debug("[Placer] {} follows the resource that it uses, which is on '{}'", describe(id),
                 strong->second.to_string());
     }
   }
@@ -193,7 +194,7 @@ void PlacementGroups::join_colocated() {
       const int other = graph_.find(name);
       if (other < 0 || other >= size_) {
         raise(Code::InvalidArgument,
-              "[Placement] node {} is to be placed with node '{}', which is not in the graph",
+              "[Placement] node {} must be placed with node '{}', which is not in the graph",
               describe(id), name);
       }
       pairs.emplace_back(id, other);
@@ -226,7 +227,8 @@ void PlacementGroups::colocate(int id, int other) {
     const int a = culprit(id, of(other).request);
     raise_clash(a, culprit(other, asked(a)), "colocation was asked for");
   }
-  log_warning("node {} is not placed with {}: the {} differs", describe(id), describe(other), part);
+  log_warning("[Placer] node {} is not placed with {}: the {} differs", describe(id),
+              describe(other), part);
 }
 
 std::string_view PlacementGroups::clash(const PlacementGroup& a, const PlacementGroup& b) const {

@@ -11,24 +11,24 @@
 
 namespace cohort::internal {
 
-// The device types that have a kernel for something.
+// The device types that have a kernel for a node.
 struct DeviceTypes {
   uint8_t bits = 0;
 
   bool has(std::string_view type) const;
   std::string to_string() const;  // "GPU, CPU": the preferred ones first
 };
-// How much a device type is preferred; more is better.
+// The preference for a device type; more is better.
 int device_priority(std::string_view type);
 // Tensors of strings live in host memory only.
 DeviceTypes supported_types(const GraphImpl& graph, const Node& node);
 
-// Nodes that go to one place, and the merged requests of these nodes.
+// Nodes that must be in one place, and their merged requests.
 struct PlacementGroup {
   DeviceName request = {};
   DeviceTypes types = {};  // that can run every member
   int size = 1;
-  int assigned = -1;  // a member that has its device already, which is then the group's
+  int assigned = -1;  // a member that has its device already; the group goes there
   // Members asked for different types or indices, and soft placement dropped the requests. Later
   // requests are dropped, too, so that the order of the nodes does not matter.
   bool any_type = false;
@@ -37,10 +37,6 @@ struct PlacementGroup {
   // Adds the request of a member, or of another group.
   void hear(const DeviceName& more, Placement placement);
 };
-
-// The first part ("job", "device type"...) in which two requests for one place clash; empty when
-// they can be merged. merge_requests throws for the same reason.
-std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placement placement);
 
 // Finds out which nodes must be placed together: consumers of a resource with its producer, and
 // nodes with those that they are colocated with.
@@ -72,11 +68,11 @@ class PlacementGroups {
   void join_colocated();
   void colocate(int id, int other);
 
-  // What the node asks for by itself; its device when it has one already.
+  // The node's own request, or its device if the node is placed already.
   DeviceName asked(int id) const;
   void add_request(int id, Placement placement);
   std::string_view clash(const PlacementGroup& a, const PlacementGroup& b) const;
-  // A member of id's group because of which the group cannot be where `request` is.
+  // A member of id's group that prevents the group from being where `request` is.
   int culprit(int id, const DeviceName& request);
   [[noreturn]] void raise_clash(int a, int b, std::string_view reason);
 
@@ -86,9 +82,9 @@ class PlacementGroups {
   const std::vector<DeviceName>& placed_;
   const Placement placement_;
   std::vector<int> parents_;
-  std::vector<PlacementGroup> groups_;  // those of roots are valid
-  std::vector<bool> heard_;             // what the node asks for is part of its group's request
-  std::unordered_map<int, DeviceName> strong_;  // by root: what the producers of resources ask for
+  std::vector<PlacementGroup> groups_;          // those of roots are valid
+  std::vector<bool> heard_;                     // the node's request is part of its group's request
+  std::unordered_map<int, DeviceName> strong_;  // by root: requests of the producers of resources
 };
 
 }  // namespace cohort::internal

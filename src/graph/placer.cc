@@ -36,10 +36,6 @@ std::vector<PlacementDevice> in_order(const PlacementOptions& options) {
   return devices;
 }
 
-DeviceName task_part(const DeviceName& name) {
-  return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
-}
-
 std::string listed(const std::vector<std::string>& items) {
   const size_t shown = std::min(items.size(), kMaxListed);
   std::string text = fmt::format(
@@ -212,11 +208,12 @@ class Placer {
     const DeviceName& request = groups_.of(id).request;
     const std::string& device = devices_[static_cast<size_t>(choice.best)].full_name;
     if (any_matches(request)) {
-      log_warning("node {} goes to '{}': '{}' cannot run it or what must be with it",
-                  groups_.describe(id), device, request.to_string());
+      log_warning(
+          "[Placer] node {} goes to '{}': '{}' cannot run it or a node that must be with it",
+          groups_.describe(id), device, request.to_string());
     } else {
-      log_info("nodes that ask for '{}' go to '{}': there is no such device", request.to_string(),
-               device);
+      log_info("[Placer] nodes that ask for '{}' go to '{}': no device matches the request",
+               request.to_string(), device);
     }
   }
 
@@ -299,12 +296,12 @@ std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
                                     const PlacementOptions& options) {
   if (first >= graph.size()) return {};
   if (options.devices.empty()) {
-    raise(Code::FailedPrecondition, "[Placement] there are no devices to place {} nodes on",
+    raise(Code::FailedPrecondition, "[Placement] the list of devices for {} nodes is empty",
           graph.size() - first);
   }
   if (placed.size() < static_cast<size_t>(first)) {
-    raise(Code::Internal, "[Placement] {} nodes are to be placed already, but {} are", first,
-          placed.size());
+    raise(Code::Internal, "[Placement] {} nodes must have a device already, but only {} have one",
+          first, placed.size());
   }
   return Placer(graph, first, placed, options).place();
 }

@@ -8,21 +8,26 @@
 
 namespace cohort::internal {
 
+// The part of a name, or of a pattern, that names the task.
+inline DeviceName task_part(const DeviceName& name) {
+  return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
+}
+
 struct PlacementOptions {
   std::vector<DeviceName> devices;  // full names
-  DeviceName home;                  // where a node goes that asks for no place
+  DeviceName home;                  // for a node that requests no place
   bool allow_soft_placement = false;
-  // Added to the error when a node asks for a device of a job that does not exist: how to get one.
+  // Completes the error if a node requests a device of a job that does not exist: how to get it.
   std::string hint;
 };
 
-// Gives every node from `first` on a device: index i of the result is for node first + i. `placed`
-// holds the devices of the nodes before.
+// Assigns a device to every node from `first` on: index i of the result is for node first + i.
+// `placed` holds the devices of the nodes before.
 //
-// Nodes that must be together (colocation, handles of one resource) are placed together; what is
-// asked for them is merged. Among the devices that match, a node goes to its home task's, then to
-// the first in name order. A node without inputs follows its only consumers; shape, size and rank
-// follow their input. Throws InvalidArgument naming the node, what it asked for and the
+// Nodes that must be together (colocation, handles of one resource) are placed together, and their
+// requests are merged. Among the devices that match, a node goes to a device of its home task,
+// otherwise to the first in name order. A node without inputs follows its only consumers; shape,
+// size and rank follow their input. Throws InvalidArgument naming the node, its request and the
 // available devices.
 std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
                                     const std::vector<DeviceName>& placed,

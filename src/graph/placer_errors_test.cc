@@ -187,7 +187,7 @@ TEST(Placer, UnknownColocationIsAnError) {
 }
 
 TEST(Placer, NoDevicesIsAnErrorUnlessThereIsNothingToPlace) {
-  EXPECT_ERROR(Code::FailedPrecondition, "no devices", place({{"a"}}, on({})));
+  EXPECT_ERROR(Code::FailedPrecondition, "list of devices", place({{"a"}}, on({})));
   EXPECT_TRUE(place({}, on({})).empty());
 }
 

@@ -1,8 +1,8 @@
 #include "base/raise.h"
-#include "cohort/accumulator.h"
 #include "cohort/queue.h"
 #include "graph/function_graph.h"
 #include "ops/all_ops.h"
+#include "ops/fifo_queue.h"
 #include "ops/op.h"
 
 namespace cohort {
@@ -10,17 +10,13 @@ namespace cohort {
 namespace internal {
 namespace {
 
-std::vector<int64_t> packed_components(const FifoQueueOptions& options) {
-  if (!options.shapes.empty() && options.shapes.size() != options.dtypes.size()) {
-    raise(Code::InvalidArgument, "[Queue] '{}' has {} dtypes but {} shapes", options.name,
-          options.dtypes.size(), options.shapes.size());
-  }
-  Specs specs;
-  for (size_t i = 0; i < options.dtypes.size(); ++i) {
-    specs.push_back(
-        {options.dtypes[i], options.shapes.empty() ? Shape::unknown() : options.shapes[i]});
-  }
-  return pack_specs(specs);
+// The capacity as the attribute of the op.
+int64_t capacity_of(const FifoQueueOptions& options) {
+  if (!options.capacity || *options.capacity < 0) return QueueState::kNoLimit;
+  if (*options.capacity > 0) return *options.capacity;
+  raise(Code::InvalidArgument,
+        "[Queue] the capacity of '{}' must be at least 1, got {}; leave it empty for no limit",
+        options.name, *options.capacity);
 }
 
 }  // namespace
@@ -28,13 +24,12 @@ std::vector<int64_t> packed_components(const FifoQueueOptions& options) {
 
 using internal::apply;
 using internal::apply_many;
-using internal::Attrs;
 
 FifoQueue::FifoQueue(const FifoQueueOptions& options, Site site)
-    : components_(internal::packed_components(options)) {
-  internal::NamedHandle made =
-      internal::add_handle(internal::kQueueHandle, options.name, options.shared_name,
-                           {{"capacity", options.capacity}, {"components", components_}}, site);
+    : components_(internal::pack_specs(options.components)) {
+  internal::NamedHandle made = internal::add_handle(
+      internal::kQueueHandle, options.name, options.shared_name,
+      {{"capacity", internal::capacity_of(options)}, {"components", components_}}, site);
   name_ = std::move(made.state);
   handle_ = std::move(made.handle);
 }
@@ -99,8 +94,6 @@ Tensor AccumulatorHandle::num_accumulated(Site site) {
 }
 
 }  // namespace internal
-
-using internal::apply;
 
 Tensor ConditionalAccumulator::apply_gradient(const Tensor& gradient, const Tensor& local_step,
                                               Site site) {

@@ -132,11 +132,11 @@ class NodeReader {
     const std::string& name = nodes_[i].name();
     if (name.size() > kLongestName || !is_name(name, kind_)) {
       raise(Code::InvalidArgument,
-            "not a node's name; those have letters, digits and _ . \\ / - after a first letter, "
-            "digit or dot");
+            "the name is not a node's; a node's name has letters, digits and _ . \\ / - after a "
+            "first letter, digit or dot");
     }
     if (!places_.emplace(name, i).second) {
-      raise(Code::InvalidArgument, "there are two nodes of that name");
+      raise(Code::InvalidArgument, "two nodes have this name");
     }
   }
 
@@ -145,8 +145,7 @@ class NodeReader {
     for (const std::string& text : nodes_[i].inputs()) {
       const InputText input = parse_input(text, kind_);
       if (controls && !input.control) {
-        raise(Code::InvalidArgument, "input {} comes after one that only runs before",
-              quoted(text));
+        raise(Code::InvalidArgument, "input {} must come before the control inputs", quoted(text));
       }
       controls = input.control;
       const auto found = places_.find(input.node);
@@ -157,7 +156,7 @@ class NodeReader {
     }
     for (const std::string& name : nodes_[i].colocated_with()) {
       if (!places_.contains(name)) {
-        raise(Code::InvalidArgument, "it is to be together with {}, which does not exist",
+        raise(Code::InvalidArgument, "the node must be placed with {}, which does not exist",
               quoted(name));
       }
     }
@@ -205,7 +204,7 @@ class NodeReader {
 
   void add(const message::Node& in) {
     const OpDef* op = find_op_or_null(in.op());
-    if (op == nullptr) raise(Code::InvalidArgument, "there is no such op");
+    if (op == nullptr) raise(Code::InvalidArgument, "the op is unknown to this program");
     if (op == &kArgument && kind_ != NodesOf::Function) {
       raise(Code::InvalidArgument, "only functions have arguments");
     }
@@ -235,7 +234,7 @@ class NodeReader {
     for (const message::Attr& attr : in.attrs()) {
       const AttrDef* const known = node.op->attrs.find(attr.name());
       if (known == nullptr || node.attrs.has(attr.name())) {
-        raise(Code::InvalidArgument, "attribute {} is not the op's, or comes twice",
+        raise(Code::InvalidArgument, "the op has no attribute {}, or the attribute comes twice",
               quoted(attr.name()));
       }
       node.attrs.set(known->name, read_value(attr, find_function_));
@@ -265,17 +264,14 @@ class NodeReader {
     }
     const Specs inferred = node.op->infer({node.op->name, inputs, node.attrs});
     if (inferred.size() != node.outputs.size()) {
-      raise(Code::InvalidArgument, "it has {} outputs, but {} are stated", inferred.size(),
+      raise(Code::InvalidArgument, "the node has {} outputs, but {} are stated", inferred.size(),
             node.outputs.size());
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       const Spec& stated = node.outputs[i];
-      if (stated.dtype == inferred[i].dtype && stated.shape.is_compatible_with(inferred[i].shape)) {
-        continue;
-      }
-      raise(Code::InvalidArgument, "output {} is {} {}, but {} {} is stated", i,
-            to_string(inferred[i].dtype), inferred[i].shape.to_string(), to_string(stated.dtype),
-            stated.shape.to_string());
+      if (stated.is_compatible_with(inferred[i])) continue;
+      raise(Code::InvalidArgument, "output {} is {}, but {} is stated", i, inferred[i].to_string(),
+            stated.to_string());
     }
   }
 
@@ -299,7 +295,7 @@ std::string quoted(std::string_view text) {
   return shown + (text.size() > kMaxShown ? "...'" : "'");
 }
 
-NodeOutput read_endpoint(const GraphImpl& graph, std::string_view text) {
+NodeOutput read_node_output(const GraphImpl& graph, std::string_view text) {
   return find_output(graph, text, NodesOf::Graph);
 }
 

@@ -15,19 +15,20 @@ struct RunRequest {
   std::vector<NodeOutput> feeds = {};
   std::vector<NodeOutput> fetches = {};
   std::vector<int> targets = {};  // nodes to run for their effect
-  std::vector<int> over = {};     // nodes that have run before, see PartialRunState: not again
-  bool bfloat16_edges = false;    // float32 values go from device to device as bfloat16
+  std::vector<int> over = {};     // nodes that ran before and do not run again, see PartialRunState
+  bool bfloat16_edges = false;    // float32 values are sent between devices as bfloat16
 };
 
-// Nodes that other nodes do not wait for: nodes that are over, and placeholders that are fed, which
-// do not run.
+// Nodes that other nodes do not wait for: nodes that are over, and fed placeholders, which do not
+// run.
 std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request);
 
-// Numbers of the nodes that fetches and targets need, stopping at feeds, in order of their making.
-// Throws InvalidArgument when one of them takes a value of a node that is over, unless it is fed.
+// Numbers of the nodes that fetches and targets need, stopping at feeds, in order of their
+// creation. Throws InvalidArgument if a needed value is of a node that is over, unless the value is
+// fed.
 std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request);
 
-// Fetches by name: `run(tensors)` gets the tensors as a list, and its results get the names back.
+// Runs fetches by name: `run(tensors)` gets the tensors as a list, and its results get the names.
 template <typename Run>
 std::map<std::string, Tensor> run_by_name(const std::map<std::string, Tensor>& fetches,
                                           const Run& run) {

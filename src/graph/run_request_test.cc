@@ -26,6 +26,15 @@ TEST(FedPlaceholders, AreNotWaitedFor) {
                session.run(behind[1]));
 }
 
+TEST(Placeholders, AreDescribedByASpec) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const TensorSpec spec{kInt64, {-1, 2}};
+  const Tensor x = placeholder(spec, "x");
+  EXPECT_EQ(x.name(), "x:0");
+  EXPECT_EQ(TensorSpec::of(x), spec);
+}
+
 TEST(FedPlaceholders, OfAnotherDeviceAreNotWaitedFor) {
   internal::ensure_cpu_devices(2);
   Graph graph;

@@ -1,14 +1,50 @@
 #include "graph/scopes.h"
 
 #include "base/raise.h"
-#include "base/thread_context.h"
-#include "cohort/container.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
 
 namespace cohort {
 namespace internal {
+
+namespace {
+
+// One open scope: the graph, kept alive, and what op calls went to before.
+struct OpenGraph {
+  std::shared_ptr<GraphImpl> graph;
+  GraphBuilder* outer;
+};
+
+struct OpenGraphs : ScopeStack<OpenGraph> {
+  OpenGraphs() : ScopeStack("Graph") {}
+};
+
+OpenGraphs& open_graphs() {
+  static constinit ContextSlot<OpenGraphs> slot;
+  return slot.get();
+}
+
+uint64_t open_graph(std::shared_ptr<GraphImpl> graph) {
+  GraphBuilder*& building = thread_dispatch().builder;
+  GraphBuilder* const outer = std::exchange(building, graph.get());
+  return open_graphs().open({std::move(graph), outer});
+}
+
+// Ends the scope by `end`, which takes it out or throws.
+template <typename End>
+void end_graph(uint64_t ticket, const End& end) {
+  ScopeStack<OpenGraph>& graphs = open_graphs();
+  const size_t place = graphs.find(ticket);
+  const size_t count = graphs.size();
+  GraphBuilder* const outer = place < count ? graphs[place].outer : nullptr;
+  end();
+  if (place == count) return;
+  // A scope that was opened inside goes on; the scope around it is now the one around this scope.
+  (place + 1 == count ? thread_dispatch().builder : graphs[place].outer) = outer;
+}
+
+}  // namespace
 
 BuildScopes& build_scopes() {
   static constinit ContextSlot<BuildScopes> slot;
@@ -64,6 +100,25 @@ std::string checked_container(std::string_view name) {
 
 }  // namespace
 }  // namespace internal
+
+Graph::Scope::Scope(std::shared_ptr<internal::GraphImpl> graph)
+    : ticket_(internal::open_graph(std::move(graph))) {}
+Graph::Scope::~Scope() {
+  internal::end_graph(ticket_, [&] { internal::open_graphs().leave(ticket_); });
+}
+void Graph::Scope::close() {
+  internal::end_graph(ticket_, [&] { internal::open_graphs().close(ticket_); });
+}
+
+bool building_graph() { return internal::thread_dispatch().builder != nullptr; }
+
+Graph get_default_graph() {
+  if (!building_graph()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[Graph] this thread builds no graph; open one with graph.as_default()");
+  }
+  return internal::GraphAccess::make(internal::open_graphs().innermost().graph);
+}
 
 using internal::build_scopes;
 

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/site_scope.h"
 #include "base/thread_context.h"
-#include "cohort/site.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
@@ -29,14 +27,12 @@ struct BuildScopes {
   ScopeStack<ControlEntry> controls{"ControlDependencies"};
   ScopeStack<ColocationAnchor> colocations{"Colocation"};
   ScopeStack<std::string> containers{"Container"};
-  Site made_at = {};  // see SiteScope
 
   void clear() {
     name_prefixes.clear();
     controls.clear();
     colocations.clear();
     containers.clear();
-    made_at = {};
   }
 };
 BuildScopes& build_scopes();
@@ -48,60 +44,22 @@ std::string name_prefix();
 
 // The name of the default container of a task, whatever its job.
 inline constexpr char kDefaultContainer[] = "localhost";
-// The container of state that is added now.
+// The container for state that is added now.
 std::string current_container();
 
-// While it lives, nodes that this thread adds go where `tensor` goes, whatever outer guards say.
-class [[nodiscard]] SoleColocation {
+// While a SoleColocation exists, nodes that this thread adds are placed with `tensor`, and outer
+// guards do not count.
+class [[nodiscard]] SoleColocation : StackedScope<ColocationAnchor> {
  public:
   explicit SoleColocation(const Tensor& tensor)
-      : ticket_(build_scopes().colocations.open({tensor, true})) {}
-  ~SoleColocation() { build_scopes().colocations.leave(ticket_); }
-  SoleColocation(const SoleColocation&) = delete;
-  SoleColocation& operator=(const SoleColocation&) = delete;
-
- private:
-  uint64_t ticket_;
+      : StackedScope(build_scopes().colocations, {tensor, true}) {}
 };
 
-// While it lives, nodes that this thread adds wait for nothing, whatever outer guards say. The
-// nodes that initialise state run before everything that the guards name.
-class [[nodiscard]] NoControlDependencies {
+// While a NoControlDependencies exists, nodes that this thread adds wait for nothing, and outer
+// guards do not count. Nodes that initialise state run before all nodes that the guards name.
+class [[nodiscard]] NoControlDependencies : StackedScope<ControlEntry> {
  public:
-  NoControlDependencies() : ticket_(build_scopes().controls.open({{}, true})) {}
-  ~NoControlDependencies() { build_scopes().controls.leave(ticket_); }
-  NoControlDependencies(const NoControlDependencies&) = delete;
-  NoControlDependencies& operator=(const NoControlDependencies&) = delete;
-
- private:
-  uint64_t ticket_;
-};
-
-// While it lives, nodes that this thread adds count as made at `site`, the line of the user's code
-// that called the library. The outermost scope counts.
-class [[nodiscard]] SiteScope {
- public:
-  explicit SiteScope(Site site) : before_(build_scopes().made_at) {
-    if (before_.line == 0) build_scopes().made_at = site;
-  }
-  ~SiteScope() { build_scopes().made_at = before_; }
-  SiteScope(const SiteScope&) = delete;
-  SiteScope& operator=(const SiteScope&) = delete;
-
- private:
-  const Site before_;
-};
-
-// While it lives, this thread runs code of the user, whose lines count again.
-class [[nodiscard]] UsersCode {
- public:
-  UsersCode() : before_(std::exchange(build_scopes().made_at, Site{})) {}
-  ~UsersCode() { build_scopes().made_at = before_; }
-  UsersCode(const UsersCode&) = delete;
-  UsersCode& operator=(const UsersCode&) = delete;
-
- private:
-  const Site before_;
+  NoControlDependencies() : StackedScope(build_scopes().controls, {{}, true}) {}
 };
 
 }  // namespace cohort::internal

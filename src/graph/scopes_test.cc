@@ -1,13 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <variant>
 
+#include "base/timeline.h"
 #include "cohort/device.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
+#include "graph/function_graph.h"
+#include "ops/traced_step.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -191,6 +196,51 @@ TEST(TensorName, IsThatOfItsNodeAndOutput) {
   EXPECT_EQ(placeholder(kFloat32, {}, "x").name(), "layer/x:0");
   const Graph::Scope outside(nullptr);
   EXPECT_ERROR(Code::FailedPrecondition, "only tensors of a graph have a name", Tensor(1.f).name());
+}
+
+// While it lives, this process notes when the parts of steps begin and end.
+class TimelineOn {
+ public:
+  TimelineOn() {
+    setenv("COHORT_TRACE_FILE", "/dev/null", 1);
+    internal::timeline_switch = 1;
+  }
+  ~TimelineOn() {
+    internal::timeline_switch = 0;
+    unsetenv("COHORT_TRACE_FILE");
+  }
+};
+
+TEST(TracedStep, GoesOnAfterATraceInside) {
+  const TimelineOn on;
+  std::vector<NodeInfo> nodes;
+  internal::trace("outer", {}, [&](auto) {
+    internal::begin_traced_step();
+    internal::trace("inner", {}, [](auto) {
+      internal::begin_traced_step();
+      return std::vector<Tensor>();
+    });
+    internal::end_traced_forward(Tensor(1.f));
+    internal::end_traced_step(Tensor(int64_t{1}), Tensor(1.f));
+    nodes = get_default_graph().nodes();
+    return std::vector<Tensor>();
+  });
+  EXPECT_EQ(std::ranges::count(nodes, "TimelinePart", &NodeInfo::op), 4);
+}
+
+TEST(TracedStep, EndsWithATraceThatThrows) {
+  const TimelineOn on;
+  std::optional<Graph> graph;
+  const auto body = [&](auto) -> std::vector<Tensor> {
+    internal::begin_traced_step();
+    graph = get_default_graph();
+    throw std::runtime_error("the body fails");
+  };
+  EXPECT_THROW(internal::trace("f", {}, body), std::runtime_error);
+  const auto building_again = graph->as_default();
+  const size_t before = graph->size();
+  internal::end_traced_forward(Tensor(1.f));
+  EXPECT_EQ(graph->size(), before);
 }
 
 }  // namespace

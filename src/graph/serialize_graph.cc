@@ -139,11 +139,10 @@ class Writer {
   std::string bytes() const {
     const size_t size = document_.ByteSizeLong();
     if (static_cast<int64_t>(size) > kMaxDocumentBytes) {
-      raise(
-          Code::ResourceExhausted,
-          "[Graph] the graph takes {} bytes, most is {}; feed large values instead of making them "
-          "constants",
-          size, kMaxDocumentBytes);
+      raise(Code::ResourceExhausted,
+            "[Graph] the graph takes {} bytes, but at most {} are possible; feed large values "
+            "instead of making them constants",
+            size, kMaxDocumentBytes);
     }
     return document_.SerializeAsString();
   }
@@ -205,8 +204,8 @@ class Writer {
   void write(const Tensor& value, message::Attr& out) {
     write_tensor(value, *out.mutable_tensor());
   }
-  void write(const std::shared_ptr<const GraphFunction>& value, message::Attr& out) {
-    if (!value) raise(Code::FailedPrecondition, "a function is missing");
+  void write(const FunctionPtr& value, message::Attr& out) {
+    if (!value) raise(Code::FailedPrecondition, "an attribute holds no function");
     if (!value->captured.empty()) {
       raise(Code::FailedPrecondition, "function '{}' uses tensors that are not its arguments",
             value->name);

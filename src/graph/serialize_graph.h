@@ -24,13 +24,13 @@ inline constexpr uint32_t kGraphFormat = 1;
 // How deep functions may be nested.
 inline constexpr int kDeepestNesting = 32;
 
-// Something that a function uses and that is not serialized with it.
+// State or a tensor that a function uses and that is not serialized with the function.
 enum class CaptureKind { Variable, Tensor, Iterator };
 struct CaptureInfo {
-  std::string function;  // the one that uses it
+  std::string function;  // that uses it
   CaptureKind kind;
-  std::string name;             // the state's, or the tensor's in the graph that it is from: "x:1"
-  Spec spec = {kResource, {}};  // of the value; for a variable, of what it holds
+  std::string name;             // of the state, or of the tensor in its graph: "x:1"
+  Spec spec = {kResource, {}};  // of the value; for a variable, of its content
   ElementLayout elements = {};  // of an iterator
   std::string dataset = {};     // that the iterator walks over, described
 };
@@ -40,7 +40,7 @@ using BindCapture = std::function<Tensor(const CaptureInfo&)>;
 
 std::string serialize_graph(const GraphImpl& graph);
 std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes);
-// The same for a graph that was cut, which reserves other names: those that cutting adds.
+// Reads a part of a graph that was cut. Its reserved names are those that cutting adds.
 std::shared_ptr<GraphImpl> deserialize_part(std::string_view bytes);
 
 // Writes a graph that grows as a series of documents: each has the nodes that were added since the
@@ -59,7 +59,7 @@ class GraphWriter {
   std::unique_ptr<State> state_;
 };
 
-// Puts the documents of a GraphWriter together again.
+// Joins the documents of a GraphWriter to a graph again.
 class GraphReader {
  public:
   GraphReader();
@@ -74,7 +74,6 @@ class GraphReader {
 };
 
 std::string serialize_function(const GraphFunction& function);
-std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,
-                                                          const BindCapture& bind);
+FunctionPtr deserialize_function(std::string_view bytes, const BindCapture& bind);
 
 }  // namespace cohort::internal

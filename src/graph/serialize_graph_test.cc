@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cohort/control_flow.h"
+#include "cohort/ops.h"
 #include "ops/variable_ops.h"
 #include "support/expect_error.h"
 #include "support/sample_graphs.h"
@@ -102,7 +102,8 @@ TEST(SerializedGraph, CannotHoldStateOfThisProcess) {
     constant(handle_of(variable), "handle");
   }
   EXPECT_ERROR(Code::FailedPrecondition,
-               "node 'handle' (Const) cannot be serialized: it holds state", graph.serialize());
+               "node 'handle' (Const) cannot be serialized: the tensor is a handle of state",
+               graph.serialize());
 }
 
 TEST(SerializedFunction, IsTheSameBytesAfterReading) {

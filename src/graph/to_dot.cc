@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/text.h"
 #include "cohort/graph.h"
 #include "graph/graph_impl.h"
 
@@ -14,15 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 8> kColours = {"#8dd3c7", "#ffffb3", "#bebada", "#fb8072",
                                                       "#80b1d3", "#fdb462", "#b3de69", "#fccde5"};
 constexpr int kMaxClusterDepth = 8;
-
-std::string dot_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + '"';
-}
 
 // Nested name scopes, and the nodes that are directly in each.
 struct ScopeTree {
@@ -66,7 +58,7 @@ class DotWriter {
   void write_scope(const ScopeTree& scope) {
     for (const int id : scope.nodes) write_node(id);
     for (const auto& [name, inner] : scope.inner) {
-      line("  subgraph cluster_{} {{ label={};", clusters_++, dot_text(name));
+      line("  subgraph cluster_{} {{ label=\"{}\";", clusters_++, escape_quotes(name));
       write_scope(inner);
       line("  }}");
     }
@@ -79,9 +71,8 @@ class DotWriter {
         device.empty() ? "" : fmt::format(", fillcolor=\"{}\"", colour(device));
     // "\n" in the file, not in the text: dot breaks the line there.
     const std::string where = device.empty() ? "" : "\\n" + device;
-    std::string label = dot_text(node.name);
-    label.insert(label.size() - 1, fmt::format("\\n{}{}", node.op->name, where));
-    line("  n{} [label={}{}];", id, label, fill);
+    line("  n{} [label=\"{}\\n{}{}\"{}];", id, escape_quotes(node.name), node.op->name, where,
+         fill);
   }
 
   void write_edges(int id) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,23 +16,23 @@ namespace cohort::internal {
 class EffectOrder {
  public:
   virtual ~EffectOrder() = default;
-  // Waits until this thread's call may write, or throws FailedPrecondition where other workers
-  // would see another order. The turn of the call lasts as long as the result lives. `may_wait`:
-  // the call may wait for another thread, such as one that produces an element of a dataset.
+  // Waits until this thread's call may write, or throws FailedPrecondition if other workers would
+  // see another order. The call has its turn until the result is destroyed. `may_wait`: the call
+  // may wait for another thread, such as one that produces an element of a dataset.
   virtual std::shared_ptr<void> enter(bool may_wait) = 0;
 };
 
 using EffectOrders = std::vector<std::shared_ptr<EffectOrder>>;
 
-// The settings that a trace used, such as a learning rate, with the version of each that it saw;
-// and the orders in which its calls take turns.
+// The settings that a trace used, such as a learning rate, each with its version at that time, and
+// the orders in which the calls of the trace take turns.
 class UsedSettings {
  public:
   using Version = std::shared_ptr<const std::atomic<uint64_t>>;
   void add(Version version);
   void add(std::shared_ptr<EffectOrder> order);
   void add(const UsedSettings& others);
-  // False once one of the settings has changed: the trace has an old value inside.
+  // False once one of the settings has changed: the trace contains the old value.
   bool are_current() const;
   const EffectOrders& orders() const { return orders_; }
 
@@ -44,9 +45,9 @@ class UsedSettings {
   EffectOrders orders_;
 };
 
-// A setting of an object that code under a trace turns into a constant. Code that reads the
-// setting calls use(), and code that changes it calls changed(): then the functions that used the
-// setting are traced anew.
+// A setting of an object that becomes a constant in a trace. Code that reads the setting calls
+// use(). Code that changes the setting calls changed(); the functions that used it are then traced
+// again.
 class TracedSetting {
  public:
   void use() const;
@@ -58,18 +59,16 @@ class TracedSetting {
   std::shared_ptr<std::atomic<uint64_t>> version_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-// While it lives, notes the settings that this thread uses, and the replicas that it runs.
+// A SettingsScope records the settings that this thread, and the replicas that it runs, use.
 class [[nodiscard]] SettingsScope {
  public:
   SettingsScope();
-  SettingsScope(const SettingsScope&) = delete;
-  SettingsScope& operator=(const SettingsScope&) = delete;
 
   const UsedSettings& used() const { return used_; }
-  // Notes that this thread calls a trace that used these settings: a trace that is being made
-  // around the call uses them, too.
+  // Records that this thread calls a trace that used these settings: an outer trace that is being
+  // made uses them, too.
   static void note(const UsedSettings& settings);
-  // Notes the order for the writes of the function that this thread traces, if it traces one.
+  // Records the order for the writes of the function that this thread traces, if it traces one.
   static void note(const std::shared_ptr<EffectOrder>& order);
 
  private:
@@ -78,7 +77,7 @@ class [[nodiscard]] SettingsScope {
   template <typename Use>
   static void note_innermost(const Use& use);
 
-  Mutex mutex_;  // replicas note at the same time
+  Mutex mutex_;  // replicas record at the same time
   UsedSettings used_;
   const ContextValue<SettingsScope*> innermost_;
 };
@@ -88,11 +87,28 @@ class [[nodiscard]] SettingsScope {
 struct TraceContext {
   uint64_t place = 0;       // 0 outside every replica and worker
   bool in_replica = false;  // one of several: ops may exchange values with other threads
+  bool for_workers = false;
 };
 TraceContext& trace_context();
 
-// Thrown in code that is being traced and can only run as C++. `function()` then
-// runs the code as it is; elsewhere this is an error like any other.
+// While it lives, this thread traces code that other processes will run. The trace may differ from
+// that of a call in this process: synchronous training collects the gradients of several workers.
+class [[nodiscard]] TracingForWorkers {
+ public:
+  TracingForWorkers() : before_(std::exchange(trace_context().for_workers, true)) {}
+  ~TracingForWorkers() { trace_context().for_workers = before_; }
+  TracingForWorkers(const TracingForWorkers&) = delete;
+  TracingForWorkers& operator=(const TracingForWorkers&) = delete;
+
+  // Whether this thread has such a scope open.
+  static bool active() { return trace_context().for_workers; }
+
+ private:
+  const bool before_;
+};
+
+// Thrown by code that can run only as C++, if it is being traced. `function()` then runs the code
+// as it is. Elsewhere this is an ordinary error.
 class Untraceable : public Error {
  public:
   using Error::Error;

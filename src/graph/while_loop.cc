@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/control_flow.h"
 #include "cohort/ops.h"
 #include "graph/gradients.h"
+#include "ops/all_ops.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 
@@ -16,7 +16,7 @@ constexpr AttrList kLoopAttrs{{"condition", AttrKind::Function},
                               {"num_state", AttrKind::Int},
                               {"maximum_iterations", AttrKind::Int}};
 
-using FunctionPtr = std::shared_ptr<const GraphFunction>;
+constexpr int64_t kNoLimit = -1;  // of maximum_iterations
 
 // The parts of a loop's inputs: the state, then what the condition and the body captured.
 struct LoopInputs {
@@ -113,7 +113,8 @@ Specs specs_of_gradients(const LoopInputs& loop) {
 void check_loop(const GraphFunction& condition, const GraphFunction& body, const Specs& state) {
   const Specs answer = result_specs(condition);
   if (answer.size() != 1 || answer[0].dtype != kBool) {
-    raise(Code::InvalidArgument, "[While] the condition must return one bool");
+    raise(Code::InvalidArgument, "[While] the condition must return one bool, got {}",
+          to_string(answer));
   }
   const Specs next = result_specs(body);
   if (next.size() != state.size()) {
@@ -121,8 +122,7 @@ void check_loop(const GraphFunction& condition, const GraphFunction& body, const
           state.size(), next.size());
   }
   for (size_t i = 0; i < state.size(); ++i) {
-    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape))
-      continue;
+    if (next[i].is_compatible_with(state[i])) continue;
     raise(Code::InvalidArgument,
           "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}",
           i, to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
@@ -176,6 +176,27 @@ void check_condition_again(const LoopInputs& loop) {
   }
 }
 
+bool any_symbolic(const std::vector<Tensor>& tensors) {
+  return std::ranges::any_of(tensors, [](const Tensor& tensor) { return tensor.is_symbolic(); });
+}
+
+std::vector<Tensor> append_loop(const LoopCondition& condition, const LoopBody& body,
+                                const std::vector<Tensor>& initial, const WhileOptions& options,
+                                Site site) {
+  const Specs state = specs_of(initial);
+  const auto traced_condition = trace("condition", state, [&](std::span<const Tensor> now) {
+    return std::vector<Tensor>{condition(now)};
+  });
+  const auto traced_body = trace("body", state, body);
+  check_loop(*traced_condition, *traced_body, state);
+  return apply_many(kWhile, joined({initial, traced_condition->captured, traced_body->captured}),
+                    {{"condition", closed(*traced_condition)},
+                     {"body", closed(*traced_body)},
+                     {"num_state", static_cast<int64_t>(initial.size())},
+                     {"maximum_iterations", options.maximum_iterations.value_or(kNoLimit)}},
+                    site);
+}
+
 }  // namespace
 
 extern constexpr OpDef kWhileGrad{
@@ -188,7 +209,7 @@ extern constexpr OpDef kWhileGrad{
       return specs_of_gradients(LoopInputs(inputs.attrs, inputs.tensors));
     },
     .compute = run_backwards,
-    .no_gradient_because = "second derivatives of loops are not kept",
+    .no_gradient_because = "second derivatives of loops are not supported",
     .traits = Trait::ReadsState,
 };
 
@@ -233,40 +254,22 @@ extern constexpr OpDef kWhile{
     .traits = Trait::HasEffect,  // the body may have effects
 };
 
-namespace {
-
-bool any_symbolic(const std::vector<Tensor>& tensors) {
-  return std::ranges::any_of(tensors, [](const Tensor& tensor) { return tensor.is_symbolic(); });
-}
-
-std::vector<Tensor> append_loop(const LoopCondition& condition, const LoopBody& body,
-                                const std::vector<Tensor>& initial, const WhileOptions& options,
-                                Site site) {
-  const Specs state = specs_of(initial);
-  const auto traced_condition = trace("condition", state, [&](std::span<const Tensor> now) {
-    return std::vector<Tensor>{condition(now)};
-  });
-  const auto traced_body = trace("body", state, body);
-  check_loop(*traced_condition, *traced_body, state);
-  return apply_many(kWhile, joined({initial, traced_condition->captured, traced_body->captured}),
-                    {{"condition", closed(*traced_condition)},
-                     {"body", closed(*traced_body)},
-                     {"num_state", static_cast<int64_t>(initial.size())},
-                     {"maximum_iterations", options.maximum_iterations}},
-                    site);
-}
-
-}  // namespace
 }  // namespace internal
 
 std::vector<Tensor> while_loop(const LoopCondition& condition, const LoopBody& body,
                                const std::vector<Tensor>& initial, const WhileOptions& options,
                                Site site) {
+  if (options.maximum_iterations && *options.maximum_iterations < 0) {
+    internal::raise(Code::InvalidArgument,
+                    "[while_loop] maximum_iterations must be 0 or more, got {}; leave it empty for "
+                    "no limit",
+                    *options.maximum_iterations);
+  }
   if (internal::thread_dispatch().builder != nullptr || internal::any_symbolic(initial)) {
     return internal::append_loop(condition, body, initial, options, site);
   }
   std::vector<Tensor> state = initial;
-  for (int64_t i = 0; options.maximum_iterations < 0 || i < options.maximum_iterations; ++i) {
+  for (int64_t i = 0; !options.maximum_iterations || i < *options.maximum_iterations; ++i) {
     if (!condition(state).to<bool>()) break;
     state = body(state);
   }

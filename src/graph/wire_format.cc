@@ -137,13 +137,15 @@ class Walk {
 
 void check_wire(std::string_view bytes, uint32_t newest_format) {
   if (static_cast<int64_t>(bytes.size()) > kMaxDocumentBytes) {
-    raise(Code::InvalidArgument, "[Graph] a serialized graph of {} bytes is too large; most is {}",
+    raise(Code::InvalidArgument,
+          "[Graph] a serialized graph of {} bytes is too large; at most {} are possible",
           bytes.size(), kMaxDocumentBytes);
   }
   const uint32_t format = format_of(bytes);
   if (format > newest_format) {
     raise(Code::Unimplemented,
-          "[Graph] the bytes are in format {}, this library reads formats up to {}; update it",
+          "[Graph] the bytes are in format {}, but this library reads formats up to {}; update the "
+          "library",
           format, newest_format);
   }
   Walk(bytes).message(*message::Document::descriptor());

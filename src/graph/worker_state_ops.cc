@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
+#include "ops/infer.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -82,13 +83,10 @@ extern constexpr OpDef kKeptResult{
     .name = "KeptResult",
     .inputs = 1,
     .dtypes = kAnyType,
-    .attrs = {{"container", AttrKind::Text},
-              {"output", AttrKind::Int},
-              {"dtype", AttrKind::DType},
-              {"shape", AttrKind::Shape}},
+    .attrs = AttrList{{"container", AttrKind::Text}, {"output", AttrKind::Int}} + kDeclaredAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_numbers(inputs, Shape{});
-      return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+      return infer_declared(inputs);
     },
     .compute =
         [](Kernel& k) {

@@ -5,6 +5,7 @@
 #include <latch>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "cohort/threads.h"
 #include "support/expect_error.h"
 
@@ -34,6 +35,16 @@ TEST(Coordinator, StopsThreadsThatLook) {
   coordinator.join();
   EXPECT_EQ(ended, 3);
   EXPECT_TRUE(coordinator.joined());
+}
+
+// Added to now, the time would overflow, and the waits would end at once.
+TEST(Coordinator, WaitsForTimesThatClocksDoNotReach) {
+  Coordinator coordinator;
+  const auto thread = coordinator.start_thread(
+      "waits", [&] { EXPECT_TRUE(coordinator.wait_for_stop(milliseconds::max())); });
+  const internal::Thread stops("stops", [&](const auto&) { coordinator.request_stop(); });
+  EXPECT_TRUE(thread->join_for(milliseconds::max()));
+  coordinator.join({.stop_grace_period = milliseconds::max()});
 }
 
 TEST(Coordinator, JoinsThreadsThatEndByThemselvesWithoutAStop) {

@@ -1,10 +1,9 @@
-#include "cohort/graph_summaries.h"
-
 #include <fmt/format.h>
 
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "cohort/graph.h"
+#include "cohort/summary.h"
 #include "graph/graph_impl.h"
 #include "graph/scopes.h"
 
@@ -29,7 +28,9 @@ std::shared_ptr<internal::GraphImpl> graph_being_built(const char* what) {
 }
 
 void check(const std::string& tag, const Tensor& value, const internal::GraphImpl& graph) {
-  if (tag.empty()) raise(Code::InvalidArgument, "[summary::scalar] the tag is empty");
+  if (tag.empty()) {
+    raise(Code::InvalidArgument, "[summary::scalar] the tag is empty; give the value a name");
+  }
   if (!value.is_symbolic() || !graph.owns(value)) {
     raise(Code::InvalidArgument,
           "[summary::scalar] '{}' must be a tensor of the graph being built, got {}", tag,

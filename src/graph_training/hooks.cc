@@ -7,6 +7,8 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
+#include "graph_training/every_timer.h"
 #include "tensor/print.h"
 
 namespace cohort {
@@ -14,19 +16,26 @@ namespace internal {
 namespace {
 
 const Every& checked(std::string_view hook, const Every& every) {
-  if (every.steps.has_value() == every.secs.has_value()) {
-    raise(Code::InvalidArgument, "[{}] exactly one of .steps and .secs must be given, got {}", hook,
+  if (every.steps.has_value() == every.time.has_value()) {
+    raise(Code::InvalidArgument, "[{}] exactly one of .steps and .time must be given, got {}", hook,
           every.steps ? "both" : "none");
   }
-  if (every.steps.value_or(1) > 0 && every.secs.value_or(0) >= 0) return every;
-  raise(Code::InvalidArgument, "[{}] the interval must be positive, got {}", hook,
-        every.steps ? static_cast<double>(*every.steps) : *every.secs);
+  if (every.steps && *every.steps <= 0) {
+    raise(Code::InvalidArgument, "[{}] the interval must be positive, got {} steps", hook,
+          *every.steps);
+  }
+  if (every.time && every.time->count() < 0) {
+    raise(Code::InvalidArgument, "[{}] the interval must not be negative, got {} ms", hook,
+          every.time->count());
+  }
+  return every;
 }
 
 // A node that reads the global step of the graph being built.
 Tensor read_global_step(std::string_view hook) {
+  const LibraryCode here;
   const std::optional<Variable> step = find_global_step();
-  if (step) return step->read_value();
+  if (step) return step->read_value({});
   raise(Code::FailedPrecondition,
         "[{}] the graph has no global step; make it with global_step() and count it up in the "
         "training op",
@@ -56,15 +65,14 @@ bool EveryTimer::due(int64_t step) const {
   if (!last_step_) return true;
   if (step == *last_step_) return false;
   if (every_.steps) return step >= *last_step_ + *every_.steps;
-  return std::chrono::duration<double>(now_() - last_time_).count() >= *every_.secs;
+  return std::chrono::floor<std::chrono::milliseconds>(now_() - last_time_) >= *every_.time;
 }
 
 std::optional<EveryTimer::Elapsed> EveryTimer::happened(int64_t step) {
   const auto now = now_();
   std::optional<Elapsed> elapsed;
   if (last_step_) {
-    elapsed = {.secs = std::chrono::duration<double>(now - last_time_).count(),
-               .steps = step - *last_step_};
+    elapsed = {.time = now - last_time_, .steps = step - *last_step_};
   }
   last_step_ = step;
   last_time_ = now;
@@ -123,7 +131,7 @@ CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   if (options.checkpoint_dir.empty()) {
     raise(Code::InvalidArgument, "[CheckpointSaverHook] .checkpoint_dir must be given");
   }
-  if (options.saver == nullptr) options.saver = make_session_saver();
+  if (options.saver == nullptr) options.saver = make_session_saver({}, {});
   return options;
 }
 
@@ -138,14 +146,17 @@ const SummarySaverOptions& checked(const SummarySaverOptions& options) {
 }  // namespace
 
 CheckpointSaverHook::CheckpointSaverHook(const CheckpointSaverOptions& options)
-    : options_(checked(options)), timer_("CheckpointSaverHook", options.every) {}
+    : options_(checked(options)),
+      timer_(std::make_unique<internal::EveryTimer>("CheckpointSaverHook", options.every)) {}
+
+CheckpointSaverHook::~CheckpointSaverHook() = default;
 
 void CheckpointSaverHook::begin() { global_step_ = read_global_step("CheckpointSaverHook"); }
 
 void CheckpointSaverHook::prepare_graph() { options_.saver->prepare_graph(); }
 
 void CheckpointSaverHook::save(Session& session, int64_t step) {
-  timer_.happened(step);
+  timer_->happened(step);
   const std::filesystem::path directory(options_.checkpoint_dir);
   options_.saver->save(session, (directory / options_.basename).string(), step);
 }
@@ -159,17 +170,20 @@ SessionRunArgs CheckpointSaverHook::before_run(SessionRunContext&) {
 }
 
 void CheckpointSaverHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
-  const auto step = internal::step_if_due(timer_, context, values, global_step_);
+  const auto step = internal::step_if_due(*timer_, context, values, global_step_);
   if (step) save(context.session(), *step);
 }
 
 void CheckpointSaverHook::end(Session& session) {
   const int64_t step = step_now(session, global_step_);
-  if (timer_.last_step() != step) save(session, step);
+  if (timer_->last_step() != step) save(session, step);
 }
 
 StepCounterHook::StepCounterHook(const StepCounterOptions& options)
-    : options_(options), timer_("StepCounterHook", options.every) {}
+    : options_(options),
+      timer_(std::make_unique<internal::EveryTimer>("StepCounterHook", options.every)) {}
+
+StepCounterHook::~StepCounterHook() = default;
 
 void StepCounterHook::begin() { global_step_ = read_global_step("StepCounterHook"); }
 
@@ -178,28 +192,32 @@ SessionRunArgs StepCounterHook::before_run(SessionRunContext&) {
 }
 
 void StepCounterHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
-  const auto step = internal::step_if_due(timer_, context, values, global_step_);
+  const auto step = internal::step_if_due(*timer_, context, values, global_step_);
   if (!step) return;
-  const auto elapsed = timer_.happened(*step);
-  if (!elapsed || elapsed->secs <= 0) return;
-  const double per_second = static_cast<double>(elapsed->steps) / elapsed->secs;
-  internal::log_info("global_step/sec: {:.6g}", per_second);
+  const auto elapsed = timer_->happened(*step);
+  if (!elapsed || elapsed->time.count() <= 0) return;
+  const double per_second =
+      static_cast<double>(elapsed->steps) / std::chrono::duration<double>(elapsed->time).count();
+  internal::log_info("[StepCounterHook] global_step/sec: {:.6g}", per_second);
   if (options_.summary_writer) {
     options_.summary_writer->add_scalar("global_step/sec", per_second, *step);
   }
 }
 
 SummarySaverHook::SummarySaverHook(const SummarySaverOptions& options)
-    : options_(checked(options)), timer_("SummarySaverHook", options.every) {}
+    : options_(checked(options)),
+      timer_(std::make_unique<internal::EveryTimer>("SummarySaverHook", options.every)) {}
+
+SummarySaverHook::~SummarySaverHook() = default;
 
 void SummarySaverHook::begin() { global_step_ = read_global_step("SummarySaverHook"); }
 
 SessionRunArgs SummarySaverHook::before_run(SessionRunContext& context) {
   // Only the session knows exactly which step the run will make.
-  if (timer_.last_step() && timer_.due(next_step_)) {
+  if (timer_->last_step() && timer_->due(next_step_)) {
     next_step_ = step_now(context.session(), global_step_) + 1;
   }
-  asked_ = timer_.due(next_step_);
+  asked_ = timer_->due(next_step_);
   SessionRunArgs args{.fetches = {global_step_}};
   if (!asked_) return args;
   for (const auto& [tag, scalar] : options_.scalars) args.fetches.push_back(scalar);
@@ -210,7 +228,7 @@ void SummarySaverHook::after_run(SessionRunContext& context, const SessionRunVal
   next_step_ = values.results[0].to<int64_t>() + 2;
   if (!asked_) return;
   const int64_t step = step_now(context.session(), global_step_);
-  timer_.happened(step);
+  timer_->happened(step);
   next_step_ = step + 1;
   size_t i = 1;
   for (const auto& [tag, scalar] : options_.scalars) {
@@ -221,7 +239,8 @@ void SummarySaverHook::after_run(SessionRunContext& context, const SessionRunVal
 void SummarySaverHook::end(Session&) { options_.summary_writer->flush(); }
 
 LoggingTensorHook::LoggingTensorHook(const LoggingTensorOptions& options)
-    : options_(options), timer_("LoggingTensorHook", options.every) {
+    : options_(options),
+      timer_(std::make_unique<internal::EveryTimer>("LoggingTensorHook", options.every)) {
   if (options.tensors.empty()) {
     raise(Code::InvalidArgument, "[LoggingTensorHook] .tensors must be given");
   }
@@ -230,6 +249,8 @@ LoggingTensorHook::LoggingTensorHook(const LoggingTensorOptions& options)
     options_.write = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
   }
 }
+
+LoggingTensorHook::~LoggingTensorHook() = default;
 
 void LoggingTensorHook::print(const std::vector<Tensor>& values) const {
   std::string line;
@@ -242,13 +263,13 @@ void LoggingTensorHook::print(const std::vector<Tensor>& values) const {
 }
 
 SessionRunArgs LoggingTensorHook::before_run(SessionRunContext&) {
-  asked_ = timer_.due(runs_);
+  asked_ = timer_->due(runs_);
   return asked_ ? SessionRunArgs{.fetches = fetches_} : SessionRunArgs{};
 }
 
 void LoggingTensorHook::after_run(SessionRunContext&, const SessionRunValues& values) {
   if (asked_) {
-    timer_.happened(runs_);
+    timer_->happened(runs_);
     print(values.results);
   }
   ++runs_;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
+#include "graph_training/every_timer.h"
 #include "support/expect_error.h"
 #include "support/memory_saver.h"
 #include "support/temporary_file.h"
@@ -140,13 +143,18 @@ TEST_F(HookTests, SaveInASessionThatKnowsNoSaver) {
 TEST_F(HookTests, CheckpointSaverNeedsADirectoryAndOneInterval) {
   const auto saver = std::make_shared<MemorySaver>();
   EXPECT_ERROR(Code::InvalidArgument, ".checkpoint_dir must be given", CheckpointSaverHook({}));
-  EXPECT_ERROR(Code::InvalidArgument, "exactly one of .steps and .secs must be given, got both",
-               CheckpointSaverHook(
-                   {.checkpoint_dir = "d", .every = {.steps = 1, .secs = 1}, .saver = saver}));
+  EXPECT_ERROR(Code::InvalidArgument, "exactly one of .steps and .time must be given, got both",
+               CheckpointSaverHook({.checkpoint_dir = "d",
+                                    .every = {.steps = 1, .time = std::chrono::seconds(1)},
+                                    .saver = saver}));
   EXPECT_ERROR(Code::InvalidArgument, "got none",
                CheckpointSaverHook({.checkpoint_dir = "d", .every = {}, .saver = saver}));
-  EXPECT_ERROR(Code::InvalidArgument, "must be positive, got 0",
+  EXPECT_ERROR(Code::InvalidArgument, "must be positive, got 0 steps",
                CheckpointSaverHook({.checkpoint_dir = "d", .every = {.steps = 0}, .saver = saver}));
+  EXPECT_ERROR(
+      Code::InvalidArgument, "must not be negative, got -1000 ms",
+      CheckpointSaverHook(
+          {.checkpoint_dir = "d", .every = {.time = std::chrono::seconds(-1)}, .saver = saver}));
 }
 
 TEST_F(HookTests, CountStepsPerSecond) {
@@ -206,10 +214,10 @@ TEST_F(HookTests, LogTensorsEveryFewRunsAndAtTheEnd) {
   EXPECT_ERROR(Code::InvalidArgument, ".tensors must be given", LoggingTensorHook({}));
 }
 
-TEST(EveryTimer, IsDueAfterSecondsOrStepsSinceTheLastTime) {
+TEST(EveryTimer, IsDueAfterATimeOrStepsSinceTheLastTime) {
   std::chrono::steady_clock::time_point now{};
   const auto clock = [&] { return now; };
-  internal::EveryTimer seconds("t", {.secs = 10}, clock);
+  internal::EveryTimer seconds("t", {.time = std::chrono::seconds(10)}, clock);
   EXPECT_TRUE(seconds.due(0));
   EXPECT_FALSE(seconds.happened(0));
   now += std::chrono::seconds(9);
@@ -220,11 +228,15 @@ TEST(EveryTimer, IsDueAfterSecondsOrStepsSinceTheLastTime) {
   const auto elapsed = seconds.happened(5);
   ASSERT_TRUE(elapsed);
   EXPECT_EQ(elapsed->steps, 5);
-  EXPECT_EQ(elapsed->secs, 10);
+  EXPECT_EQ(elapsed->time, std::chrono::seconds(10));
   internal::EveryTimer steps("t", {.steps = 3}, clock);
   steps.happened(4);
   EXPECT_FALSE(steps.due(6));
   EXPECT_TRUE(steps.due(7));
+  internal::EveryTimer never("t", {.time = std::chrono::milliseconds::max()}, clock);
+  never.happened(0);
+  now += std::chrono::hours(24 * 365);
+  EXPECT_FALSE(never.due(1)) << "the time must not overflow";
 }
 
 }  // namespace

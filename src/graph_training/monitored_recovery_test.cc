@@ -1,5 +1,6 @@
 // Sessions that are replaced when a task was lost.
 
+#include "cohort/graph_training.h"
 #include "support/monitored_sessions.h"
 
 namespace cohort {

@@ -4,9 +4,10 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "base/waiting.h"
+#include "base/worker_outcomes.h"
 #include "graph/run_request.h"
-#include "graph_training/session_setup.h"
 #include "tensor/body.h"
 
 namespace cohort {
@@ -21,7 +22,7 @@ namespace {
 
 MonitoredSessionOptions checked(MonitoredSessionOptions options) {
   if (std::ranges::count(options.hooks, nullptr) > 0) {
-    raise(Code::InvalidArgument, "[MonitoredSession] one of the {} hooks is null",
+    raise(Code::InvalidArgument, "[MonitoredSession] one of the {} hooks is null; leave it out",
           options.hooks.size());
   }
   return options;
@@ -34,7 +35,7 @@ void add_feeds(Feeds& all, const Feeds& more) {
         all, [&](const Feed& other) { return &body(other.tensor) == &body(feed.tensor); });
     if (taken) {
       raise(Code::InvalidArgument,
-            "[MonitoredSession] {} is fed by a hook, and by another hook or the caller as well",
+            "[MonitoredSession] {} is fed twice: by a hook, and by another hook or the caller",
             feed.tensor.to_string());
     }
     all.push_back(feed);
@@ -104,13 +105,11 @@ struct LiveSession {
 // A session with its hooks and helper threads. A lost session is replaced when it is next needed.
 class MonitoredSessionImpl {
  public:
-  explicit MonitoredSessionImpl(MonitoredSessionOptions options)
+  MonitoredSessionImpl(MonitoredSessionOptions options, Site site)
       : options_(checked(std::move(options))), graph_(get_default_graph()) {
     if (!options_.session_creator)
       options_.session_creator = std::make_shared<ChiefSessionCreator>();
-    for (const auto& hook : options_.hooks) hook->begin();
-    options_.session_creator->prepare_graph();
-    for (const auto& hook : options_.hooks) hook->prepare_graph();
+    prepare_graph(site);
     Graph(graph_).finalize();
     with_recovery("creating a session", [&] { (void)live(); });
   }
@@ -118,15 +117,18 @@ class MonitoredSessionImpl {
   ~MonitoredSessionImpl() {
     if (closed_) return;
     const Status status = capture_status([&] { close(HooksEnd::Skip); });
-    if (!status.ok()) log_warning("[MonitoredSession] closing gave {}", status.to_string());
+    if (!status.ok()) {
+      log_warning("[MonitoredSession] cannot close the session: {}", status.to_string());
+    }
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata) {
     check_open();
     if (stop_requested_) {
-      raise(Code::FailedPrecondition,
-            "[MonitoredSession] it was asked to stop; look at should_stop() before each run");
+      raise(
+          Code::FailedPrecondition,
+          "[MonitoredSession] the session was asked to stop; check should_stop() before each run");
     }
     HookedRun done;
     with_recovery("a run", [&] {
@@ -135,10 +137,10 @@ class MonitoredSessionImpl {
         done = run_with_hooks(*live_->session, options_.hooks, fetches, feeds, options, metadata);
       });
       // A task that a helper thread has lost is the cause of the other error.
-      if (thrown != nullptr && !is_preemption(status_of(thrown).code)) {
+      if (thrown != nullptr && !is_loss(status_of(thrown).code)) {
         const Status helper =
             capture_status([&] { live_->coordinator.raise_requested_exception(); });
-        if (is_preemption(helper.code)) throw Error(helper);
+        if (is_loss(helper.code)) throw Error(helper);
       }
       rethrow_if_any(thrown);
     });
@@ -149,7 +151,7 @@ class MonitoredSessionImpl {
   bool should_stop() {
     if (closed_ || stop_requested_) return true;
     bool stop = false;
-    with_recovery("looking whether to stop", [&] {
+    with_recovery("checking whether to stop", [&] {
       live().coordinator.raise_requested_exception();
       stop = live_->coordinator.should_stop();
     });
@@ -181,6 +183,15 @@ class MonitoredSessionImpl {
   }
 
  private:
+  // Adds the nodes of the hooks and of the session to the graph.
+  void prepare_graph(Site site) {
+    const SiteScope there(site);
+    const UsersCode hooks;
+    for (const auto& hook : options_.hooks) hook->begin();
+    options_.session_creator->prepare_graph();
+    for (const auto& hook : options_.hooks) hook->prepare_graph();
+  }
+
   LiveSession& live() {
     if (!live_) live_ = create();
     return *live_;
@@ -197,7 +208,9 @@ class MonitoredSessionImpl {
     });
     if (thrown == nullptr) return live;
     const Status closed = capture_status([&] { live->abandon(options_.stop_grace_period); });
-    if (!closed.ok()) log_warning("[MonitoredSession] closing gave {}", closed.to_string());
+    if (!closed.ok()) {
+      log_warning("[MonitoredSession] cannot close the session: {}", closed.to_string());
+    }
     std::rethrow_exception(thrown);
   }
 
@@ -209,7 +222,7 @@ class MonitoredSessionImpl {
       const std::exception_ptr thrown = capture_exception(attempt);
       if (thrown == nullptr) return;
       const Status status = status_of(thrown);
-      if (!is_preemption(status.code) || recovery.max_attempts == 0) std::rethrow_exception(thrown);
+      if (!is_loss(status.code) || recovery.max_attempts == 0) std::rethrow_exception(thrown);
       drop_session();
       if (failures == recovery.max_attempts) {
         throw Error(Status{.code = status.code,
@@ -232,7 +245,8 @@ class MonitoredSessionImpl {
   }
 
   void check_open() const {
-    if (closed_) raise(Code::FailedPrecondition, "[MonitoredSession] the session is closed");
+    if (closed_)
+      raise(Code::FailedPrecondition, "[MonitoredSession] the session is closed; make a new one");
   }
 
   MonitoredSessionOptions options_;
@@ -246,8 +260,8 @@ class MonitoredSessionImpl {
 
 using Impl = internal::MonitoredSessionImpl;
 
-MonitoredSession::MonitoredSession(const MonitoredSessionOptions& options)
-    : impl_(std::make_unique<Impl>(options)) {}
+MonitoredSession::MonitoredSession(const MonitoredSessionOptions& options, Site site)
+    : impl_(std::make_unique<Impl>(options, site)) {}
 MonitoredSession::~MonitoredSession() = default;
 
 std::vector<Tensor> MonitoredSession::run(const std::vector<Tensor>& fetches, const Feeds& feeds,

@@ -85,7 +85,7 @@ TEST_F(MonitoredSessions, FeedWhatHooksFeed) {
   MonitoredSession session({.hooks = {feeder}});
   EXPECT_EQ(session.run(double_).to<float>(), 8.f);
   const Feeds own{{x_, Tensor(1.f)}};
-  EXPECT_ERROR(Code::InvalidArgument, "is fed by a hook", session.run(double_, own));
+  EXPECT_ERROR(Code::InvalidArgument, "is fed twice: by a hook", session.run(double_, own));
   EXPECT_EQ(own.size(), 1u);
 }
 
@@ -189,8 +189,8 @@ TEST_F(MonitoredSessions, HearOfHelperThreads) {
 }
 
 TEST_F(MonitoredSessions, StopWhenAQueueIsAtItsEnd) {
-  FifoQueue source({.dtypes = {kInt64}, .name = "source"});
-  FifoQueue queue({.dtypes = {kInt64}, .name = "numbers"});
+  FifoQueue source({.components = {{kInt64}}, .name = "source"});
+  FifoQueue queue({.components = {{kInt64}}, .name = "numbers"});
   add_queue_runner(QueueRunner(queue, {queue.enqueue({source.dequeue()[0]})}));
   const Tensor fill = source.enqueue({Tensor(int64_t{4})});
   const Tensor close = source.close();

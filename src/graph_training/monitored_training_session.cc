@@ -1,4 +1,5 @@
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/monitored_session.h"
 #include "graph_training/session_setup.h"
 
@@ -8,12 +9,13 @@ namespace {
 // A Saver that is made when the graph has all its variables.
 class GraphSaver : public SessionSaver {
  public:
-  explicit GraphSaver(const SaverOptions& options) : options_(options) {}
+  GraphSaver(const SaverOptions& options, Site site) : options_(options), site_(site) {}
 
   void prepare_graph() override {
     if (saver_ || global_variables().empty()) return;
+    const internal::LibraryCode here;
     const auto anywhere = device(nullptr);  // the saver places its nodes itself
-    saver_.emplace(options_);
+    saver_.emplace(options_, site_);
   }
 
   std::string save(Session& session, const std::string& prefix, int64_t step) override {
@@ -36,48 +38,15 @@ class GraphSaver : public SessionSaver {
   }
 
   const SaverOptions options_;
+  const Site site_;  // of the nodes
   std::optional<Saver> saver_;
 };
 
-SessionManager prepared(SessionCreatorOptions& options) {
-  options.scaffold.finalize();
+std::shared_ptr<const internal::SessionManager> prepared(SessionCreatorOptions& options) {
+  const internal::LibraryCode here;
+  options.scaffold.finalize({});
   return internal::manager_for(options.scaffold, get_default_graph(), options.recovery_wait);
 }
-
-}  // namespace
-
-std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options) {
-  return std::make_shared<GraphSaver>(options);
-}
-
-void Scaffold::finalize() { internal::make_missing_ops(*this); }
-
-ChiefSessionCreator::ChiefSessionCreator(const SessionCreatorOptions& options)
-    : options_(options) {}
-
-void ChiefSessionCreator::prepare_graph() { manager_.emplace(prepared(options_)); }
-
-std::unique_ptr<Session> ChiefSessionCreator::create_session() {
-  if (!manager_) prepare_graph();
-  return manager_->prepare_session(options_.master, internal::init_options(options_.scaffold),
-                                   {.saver = options_.scaffold.saver,
-                                    .checkpoint_dir = options_.checkpoint_dir,
-                                    .checkpoint_path = options_.checkpoint_path,
-                                    .config = options_.config});
-}
-
-WorkerSessionCreator::WorkerSessionCreator(const SessionCreatorOptions& options)
-    : options_(options) {}
-
-void WorkerSessionCreator::prepare_graph() { manager_.emplace(prepared(options_)); }
-
-std::unique_ptr<Session> WorkerSessionCreator::create_session() {
-  if (!manager_) prepare_graph();
-  return manager_->wait_for_session(options_.master,
-                                    {.max_wait = options_.max_wait, .config = options_.config});
-}
-
-namespace {
 
 MonitoredSessionOptions without_recovery(MonitoredSessionOptions options) {
   options.recovery.max_attempts = 0;
@@ -92,7 +61,7 @@ SessionCreatorOptions creator_options(const MonitoredTrainingSessionOptions& opt
           .max_wait = options.max_wait};
 }
 
-bool is_wanted(const Every& every) { return every.steps || every.secs; }
+bool is_wanted(const Every& every) { return every.steps || every.time; }
 
 Hooks chief_hooks(const MonitoredTrainingSessionOptions& options) {
   Hooks hooks = options.chief_only_hooks;
@@ -118,9 +87,9 @@ Hooks chief_hooks(const MonitoredTrainingSessionOptions& options) {
   return hooks;
 }
 
-MonitoredTrainingSessionOptions with_saver(MonitoredTrainingSessionOptions options) {
+MonitoredTrainingSessionOptions with_saver(MonitoredTrainingSessionOptions options, Site site) {
   const bool saves = options.is_chief && !options.checkpoint_dir.empty();
-  if (saves && !options.scaffold.saver) options.scaffold.saver = make_session_saver();
+  if (saves && !options.scaffold.saver) options.scaffold.saver = make_session_saver({}, site);
   return options;
 }
 
@@ -141,10 +110,43 @@ MonitoredSessionOptions training(const MonitoredTrainingSessionOptions& options)
 
 }  // namespace
 
-SingularMonitoredSession::SingularMonitoredSession(const MonitoredSessionOptions& options)
-    : MonitoredSession(without_recovery(options)) {}
+std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options, Site site) {
+  return std::make_shared<GraphSaver>(options, site);
+}
 
-MonitoredTrainingSession::MonitoredTrainingSession(const MonitoredTrainingSessionOptions& options)
-    : MonitoredSession(training(with_saver(options))) {}
+void Scaffold::finalize(Site site) { internal::make_missing_ops(*this, site); }
+
+ChiefSessionCreator::ChiefSessionCreator(const SessionCreatorOptions& options)
+    : options_(options) {}
+
+void ChiefSessionCreator::prepare_graph() { manager_ = prepared(options_); }
+
+std::unique_ptr<Session> ChiefSessionCreator::create_session() {
+  if (!manager_) prepare_graph();
+  return manager_->prepare_session(options_.master, internal::init_options(options_.scaffold),
+                                   {.saver = options_.scaffold.saver,
+                                    .checkpoint_dir = options_.checkpoint_dir,
+                                    .checkpoint_path = options_.checkpoint_path,
+                                    .config = options_.config});
+}
+
+WorkerSessionCreator::WorkerSessionCreator(const SessionCreatorOptions& options)
+    : options_(options) {}
+
+void WorkerSessionCreator::prepare_graph() { manager_ = prepared(options_); }
+
+std::unique_ptr<Session> WorkerSessionCreator::create_session() {
+  if (!manager_) prepare_graph();
+  return manager_->wait_for_session(options_.master,
+                                    {.max_wait = options_.max_wait, .config = options_.config});
+}
+
+SingularMonitoredSession::SingularMonitoredSession(const MonitoredSessionOptions& options,
+                                                   Site site)
+    : MonitoredSession(without_recovery(options), site) {}
+
+MonitoredTrainingSession::MonitoredTrainingSession(const MonitoredTrainingSessionOptions& options,
+                                                   Site site)
+    : MonitoredSession(training(with_saver(options, site)), site) {}
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 // Sessions with checkpoints, summaries and a chief.
 
+#include "graph_training/session_manager.h"
 #include "support/memory_saver.h"
 #include "support/monitored_sessions.h"
 #include "support/temporary_file.h"
@@ -104,13 +105,13 @@ TEST_F(MonitoredSessions, WaitAsWorkers) {
 
 TEST_F(MonitoredSessions, HaveTheDefaultsOfTheField) {
   const MonitoredTrainingSessionOptions training;
-  EXPECT_EQ(training.save_checkpoint.secs, 600);
+  EXPECT_EQ(training.save_checkpoint.time, std::chrono::minutes(10));
   EXPECT_EQ(training.save_summaries.steps, 100);
   EXPECT_EQ(training.log_step_count_steps, 100);
   EXPECT_EQ(training.stop_grace_period, std::chrono::seconds(120));
   EXPECT_EQ(training.max_wait, std::chrono::hours(2));
   EXPECT_EQ(SessionCreatorOptions().max_wait, std::chrono::minutes(30));
-  EXPECT_EQ(SessionManagerOptions().recovery_wait, std::chrono::seconds(30));
+  EXPECT_EQ(internal::SessionManagerOptions().recovery_wait, std::chrono::seconds(30));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -23,8 +24,8 @@ class QueueRunners : public ::testing::Test {
 
   Graph graph_;
   Graph::Scope building_;
-  FifoQueue source_{{.capacity = 4, .dtypes = {kInt64}, .shapes = {{}}, .name = "source"}};
-  FifoQueue queue_{{.capacity = 1, .dtypes = {kInt64}, .shapes = {{}}, .name = "numbers"}};
+  FifoQueue source_{{.capacity = 4, .components = {{kInt64, {}}}, .name = "source"}};
+  FifoQueue queue_{{.capacity = 1, .components = {{kInt64, {}}}, .name = "numbers"}};
   Tensor fill_, close_source_, move_, next_;
 };
 

@@ -35,8 +35,8 @@ struct Setter {
     const auto count = static_cast<int>(ps_tasks.size());
     if (chosen >= 0 && chosen < count) return ps_tasks[static_cast<size_t>(chosen)];
     raise(Code::InvalidArgument,
-          "[ReplicaDeviceSetter] the strategy put '{}' on ps task {}, but there are {}", node.name,
-          chosen, count);
+          "[ReplicaDeviceSetter] the strategy put '{}' on ps task {}, but there are {} ps tasks",
+          node.name, chosen, count);
   }
 
   std::string operator()(const DeviceRequest& node) const {
@@ -72,8 +72,8 @@ DeviceFunction make_setter(const ReplicaDeviceSetterOptions& options, std::vecto
 double byte_size_load_fn(const ParameterRequest& parameter) {
   if (!parameter.dtype || !parameter.shape.is_fully_known()) {
     internal::raise(Code::InvalidArgument,
-                    "[ReplicaDeviceSetter] the bytes of '{}' are not known before it is placed: "
-                    "dtype {}, shape {}; give it both when it is made",
+                    "[ReplicaDeviceSetter] the bytes of '{}' must be known when it is placed, got "
+                    "dtype {}, shape {}; give both when you make the variable",
                     parameter.name, parameter.dtype ? to_string(*parameter.dtype) : "unknown",
                     parameter.shape.to_string());
   }

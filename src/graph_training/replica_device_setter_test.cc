@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "graph/placer.h"
 #include "support/expect_error.h"
 
@@ -132,7 +133,7 @@ TEST(ReplicaDeviceSetter, KnowsTheBytesOfVariablesHoweverTheyAreMade) {
   EXPECT_EQ(greedy.loads()[0], 12);
   nn::Dense(4, 5);
   EXPECT_EQ(greedy.loads()[0], 12 + 80 + 20);
-  EXPECT_ERROR(Code::InvalidArgument, "the bytes of 'late' are not known",
+  EXPECT_ERROR(Code::InvalidArgument, "the bytes of 'late' must be known",
                Variable([] { return ones({2}); }, {.name = "late"}));
 }
 

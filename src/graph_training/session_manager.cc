@@ -1,19 +1,19 @@
-#include "cohort/session_manager.h"
+#include "graph_training/session_manager.h"
 
 #include <fmt/ranges.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "base/waiting.h"
+#include "base/worker_outcomes.h"
 #include "graph/graph_impl.h"
-#include "graph_training/session_setup.h"
 #include "ops/all_ops.h"
 
-namespace cohort {
+namespace cohort::internal {
 namespace {
 
-using internal::raise;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstWait{50};
@@ -29,20 +29,32 @@ milliseconds time_until(std::chrono::steady_clock::time_point deadline) {
                                   std::chrono::hours(24 * 365));
 }
 
+TimeLimit timeout_of(const SessionOptions& config) {
+  return given_time_limit("Session", "timeout", config.timeout);
+}
+
 // Limits runs to the deadline, or to the session's own timeout if that is earlier.
 RunOptions ending_by(std::chrono::steady_clock::time_point deadline, const SessionOptions& config) {
-  const bool limited = config.timeout.count() > 0;
-  return {.timeout =
-              limited ? std::min(config.timeout, time_until(deadline)) : time_until(deadline)};
+  const milliseconds left = time_until(deadline);
+  return {.timeout = std::min(timeout_of(config).value_or(left), left)};
 }
 
 // Opening a session without a timeout of its own may take longer than the deadline allows. So this
 // asks first, within the deadline, whether a server answers at the target.
 void find_server(const std::string& target, std::chrono::steady_clock::time_point deadline,
                  SessionOptions config) {
-  if (target.empty() || time_until(deadline) > kOpening || config.timeout.count() > 0) return;
+  if (target.empty() || time_until(deadline) > kOpening || timeout_of(config)) return;
   config.timeout = time_until(deadline);
   const Session opened(Graph(), target, config);
+}
+
+std::chrono::steady_clock::time_point end_of(const TimeLimit& max_wait) {
+  if (max_wait && max_wait->count() < 0) {
+    raise(Code::InvalidArgument,
+          "[SessionManager] max_wait must not be negative, got {} ms; leave it empty for no limit",
+          max_wait->count());
+  }
+  return max_wait ? deadline_after(*max_wait) : Clock::Time::max();
 }
 
 bool too_late(std::chrono::steady_clock::time_point deadline, milliseconds next_wait) {
@@ -52,26 +64,30 @@ bool too_late(std::chrono::steady_clock::time_point deadline, milliseconds next_
 SessionManagerOptions checked(const SessionManagerOptions& options) {
   if (options.ready_for_local_init_op.defined() && !options.local_init_op.defined()) {
     raise(Code::InvalidArgument,
-          "[SessionManager] .ready_for_local_init_op was given without a .local_init_op that it "
-          "could be for");
+          "[SessionManager] .ready_for_local_init_op was given without a .local_init_op; give both "
+          "or neither");
   }
   return options;
 }
 
 // "v (on /job:ps/task:0)". A reason that does not name a variable stays as it is.
 std::string with_device(const Graph& graph, const std::string& reason) {
-  const auto& impl = internal::GraphAccess::impl(graph);
+  const auto& impl = GraphAccess::impl(graph);
   const int node = impl->find(reason);
-  if (node < 0 || impl->node(node).op != &internal::kVariableHandle) return reason;
-  const DeviceName device = internal::device_asked_for(*impl, node);
+  if (node < 0 || impl->node(node).op != &kVariableHandle) return reason;
+  const DeviceName device = device_asked_for(*impl, node);
   if (device != DeviceName()) return fmt::format("{} (on {})", reason, device.to_string());
   return fmt::format("{} ({})", reason, kNoDevice);
 }
 
+std::string place_of(const std::string& target) {
+  return target.empty() ? "of this process" : fmt::format("on '{}'", target);
+}
+
 std::string remedy(const std::string& target, const std::string& reason) {
   if (target.empty() || reason.find(kNoDevice) == std::string::npos) return "";
-  return "; a variable without a device is another one in each worker, and the chief initialises "
-         "only its own: make it inside device(replica_device_setter(...))";
+  return "; each worker has its own copy of a variable without a device, and the chief initialises "
+         "only its own copy: make the variable inside device(replica_device_setter(...))";
 }
 
 std::string described(const InitOptions& init) {
@@ -138,10 +154,10 @@ bool SessionManager::restore(Session& session, const RestoreOptions& options) co
     return options.saver->latest(options.checkpoint_dir);
   };
   std::optional<std::string> found = find();
-  const auto deadline = internal::deadline_after(options.max_wait);
-  internal::Backoff backoff(kFirstWait, options_.recovery_wait);
+  const auto deadline = end_of(options.max_wait);
+  Backoff backoff(kFirstWait, options_.recovery_wait);
   while (!found && options.wait_for_checkpoint && !too_late(deadline, backoff.next())) {
-    internal::log_info("[SessionManager] waiting for a checkpoint in '{}'", options.checkpoint_dir);
+    log_info("[SessionManager] waiting for a checkpoint in '{}'", options.checkpoint_dir);
     backoff.wait();
     found = find();
   }
@@ -178,17 +194,16 @@ RecoveredSession SessionManager::recover_session(const std::string& target,
   if (!restored) return {std::move(session), false};
   if (!reason) reason = why_not_ready(*session);
   if (reason) {
-    internal::log_warning("[SessionManager] the checkpoint did not make the model ready: {}",
-                          *reason);
+    log_warning("[SessionManager] the checkpoint did not make the model ready: {}", *reason);
   }
   return {std::move(session), !reason};
 }
 
 std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& target,
                                                           const WaitOptions& options) const {
-  const auto deadline = internal::deadline_after(options.max_wait);
-  const auto patient_until = internal::deadline_after(kSilentWait);
-  internal::Backoff backoff(kFirstWait, options_.recovery_wait);
+  const auto deadline = end_of(options.max_wait);
+  const auto patient_until = deadline_after(kSilentWait);
+  Backoff backoff(kFirstWait, options_.recovery_wait);
   std::unique_ptr<Session> session;
   while (true) {
     Reason reason;
@@ -202,7 +217,7 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
     });
     if (status.ok() && !reason) return session;
     if (!status.ok()) {
-      const bool later = internal::is_preemption(status.code) ||
+      const bool later = is_loss(status.code) ||
                          status.code == Code::DeadlineExceeded;  // tasks that do not answer yet
       if (!later) throw Error(status);
       session = nullptr;
@@ -210,15 +225,15 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
     }
     if (too_late(deadline, backoff.next())) {
       raise(Code::DeadlineExceeded,
-            "[SessionManager] the session on '{}' was not ready within {} ms: {}", target,
-            options.max_wait.count(), *reason);
+            "[SessionManager] the session {} was not ready within {} ms: {}", place_of(target),
+            options.max_wait ? options.max_wait->count() : 0, *reason);
     }
     const bool patient = std::chrono::steady_clock::now() < patient_until;
-    internal::log_at(patient ? internal::LogLevel::Info : internal::LogLevel::Warning,
-                     "[SessionManager] waiting for the model on '{}' to be ready: {}{}", target,
-                     *reason, remedy(target, *reason));
+    log_at(patient ? LogLevel::Info : LogLevel::Warning,
+           "[SessionManager] waiting for the model {} to be ready: {}{}", place_of(target), *reason,
+           remedy(target, *reason));
     backoff.wait(patient ? time_until(patient_until) : std::chrono::milliseconds::max());
   }
 }
 
-}  // namespace cohort
+}  // namespace cohort::internal

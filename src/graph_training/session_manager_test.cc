@@ -1,15 +1,22 @@
-#include "cohort/session_manager.h"
+#include "graph_training/session_manager.h"
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "cohort/cohort.h"
 #include "support/connection_tries.h"
+#include "support/eventually.h"
 #include "support/expect_error.h"
+#include "support/local_cluster.h"
+#include "support/log_file.h"
 #include "support/memory_saver.h"
 
 namespace cohort {
 namespace {
 
+using internal::RecoveredSession;
+using internal::SessionManager;
 using std::chrono::milliseconds;
 
 class SessionManagers : public ::testing::Test {
@@ -64,9 +71,30 @@ TEST_F(SessionManagers, WarnOfVariablesThatNobodyInitialises) {
   testing::internal::CaptureStderr();
   manager.wait_for_session("");
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("waiting for the model on '' to be ready: not initialised: v (without a"),
-            std::string::npos)
+  EXPECT_NE(
+      log.find("waiting for the model of this process to be ready: not initialised: v (without a"),
+      std::string::npos)
       << log;
+}
+
+TEST_F(SessionManagers, WarnOfVariablesOfTasksThatNobodyInitialises) {
+  Variable far;
+  {
+    const DeviceScope there("/job:ps/task:0");
+    far = Variable(1.f, {.name = "far"});
+  }
+  const Tensor ready = report_uninitialized_variables(global_variables());
+  const Tensor init = global_variables_initializer();
+  test::LocalCluster cluster(1, 1);
+  const test::LogFile log;
+  const std::jthread chief([&] {
+    EXPECT_TRUE(test::eventually([&] {
+      return log.contains("not initialised: v (without a device), far (on /job:ps/task:0)");
+    })) << log.text();
+    Session(graph_, cluster.target()).run(init);
+  });
+  SessionManager({.ready_op = ready, .recovery_wait = milliseconds(100)})
+      .wait_for_session(cluster.target());
 }
 
 TEST_F(SessionManagers, InitialiseWithFeedsAndAFunction) {
@@ -219,6 +247,8 @@ TEST_F(SessionManagers, GiveUpWaitingInTime) {
   const SessionManager slow({.ready_op = ready_, .recovery_wait = milliseconds(60'000)});
   EXPECT_ERROR(Code::DeadlineExceeded, "within 1 ms",
                slow.wait_for_session("", {.max_wait = milliseconds(1)}));
+  EXPECT_ERROR(Code::InvalidArgument, "max_wait must not be negative, got -1 ms",
+               slow.wait_for_session("", {.max_wait = milliseconds(-1)}));
 }
 
 // Neither a server that does not listen nor a check that does not end takes longer.
@@ -230,7 +260,7 @@ TEST_F(SessionManagers, GiveUpInTimeWhateverTheyWaitFor) {
   EXPECT_EQ(late.code, Code::DeadlineExceeded) << late;
   EXPECT_NE(late.message.find("no process listens at localhost:1"), std::string::npos) << late;
   test::expect_tried_for(milliseconds(2'000), late);
-  const Tensor never = FifoQueue({.dtypes = {kString}, .shapes = {{-1}}}).dequeue()[0];
+  const Tensor never = FifoQueue({.components = {{kString, {-1}}}}).dequeue()[0];
   EXPECT_ERROR(
       Code::DeadlineExceeded, "was not ready within 100 ms",
       SessionManager({.ready_op = never}).wait_for_session("", {.max_wait = milliseconds(100)}));
@@ -241,7 +271,7 @@ TEST_F(SessionManagers, PassOtherErrorsOnWhileWaiting) {
       gather(constant(Tensor({"a"})), cast(check_numerics(log(Tensor({-1.f})), "no"), kInt64));
   EXPECT_ERROR(Code::InvalidArgument, "no",
                SessionManager({.ready_op = broken}).wait_for_session(""));
-  EXPECT_ERROR(Code::NotFound, "nothing serves target",
+  EXPECT_ERROR(Code::NotFound, "nothing serves target 'local'; use \"grpc://host:port\"",
                SessionManager({.ready_op = ready_}).wait_for_session("local"));
 }
 

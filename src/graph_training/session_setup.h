@@ -1,19 +1,18 @@
 #pragma once
 
+#include "base/site_scope.h"
 #include "cohort/device.h"
-#include "cohort/session_manager.h"
+#include "graph_training/session_manager.h"
 
-// What MonitoredSession and Supervisor have in common: how a session's model becomes ready. `Ops`
-// is a Scaffold or a SupervisorOptions.
+// How MonitoredSession and Supervisor make the model of a session ready. `Ops` is a Scaffold or a
+// SupervisorOptions.
 namespace cohort::internal {
 
-// Whether a new session may help: another task is gone or was restarted.
-inline bool is_preemption(Code code) { return code == Code::Aborted || code == Code::Unavailable; }
-
-// Adds the ops that were not given to the graph being built, for the variables made so far, and
-// what the saver needs.
+// Adds the missing ops to the graph being built, for the variables made so far, and the nodes of
+// the saver.
 template <typename Ops>
-void make_missing_ops(Ops& ops) {
+void make_missing_ops(Ops& ops, Site site) {
+  const SiteScope there(site);
   {
     // It does not matter where these ops run, so no open device scope places them.
     const auto anywhere = device(nullptr);
@@ -26,7 +25,9 @@ void make_missing_ops(Ops& ops) {
       }
     }
   }
-  if (ops.saver) ops.saver->prepare_graph();
+  if (!ops.saver) return;
+  const UsersCode saver;
+  ops.saver->prepare_graph();
 }
 
 template <typename Ops>
@@ -35,13 +36,14 @@ InitOptions init_options(const Ops& ops) {
 }
 
 template <typename Ops>
-SessionManager manager_for(const Ops& ops, const Graph& graph,
-                           std::chrono::milliseconds recovery_wait) {
-  return SessionManager({.graph = graph,
-                         .ready_op = ops.ready_op,
-                         .ready_for_local_init_op = ops.ready_for_local_init_op,
-                         .local_init_op = ops.local_init_op,
-                         .recovery_wait = recovery_wait});
+std::shared_ptr<const SessionManager> manager_for(const Ops& ops, const Graph& graph,
+                                                  std::chrono::milliseconds recovery_wait) {
+  return std::make_shared<const SessionManager>(
+      SessionManagerOptions{.graph = graph,
+                            .ready_op = ops.ready_op,
+                            .ready_for_local_init_op = ops.ready_for_local_init_op,
+                            .local_init_op = ops.local_init_op,
+                            .recovery_wait = recovery_wait});
 }
 
 }  // namespace cohort::internal

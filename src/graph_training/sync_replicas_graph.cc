@@ -4,13 +4,11 @@
 #include <variant>
 
 #include "base/mutex.h"
-#include "base/raise.h"
-#include "cohort/accumulator.h"
-#include "cohort/control_flow.h"
+#include "base/site_scope.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
+#include "cohort/queue.h"
 #include "graph/graph_impl.h"
-#include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"
 #include "ops/fifo_queue.h"
@@ -35,7 +33,10 @@ Variable find_or_make_register(const std::string& name, int num_workers) {
   const auto found = registers.by_name.find(name);
   if (found != registers.by_name.end()) return found->second;
   const auto made = std::make_shared<GraphVariable>(VariableRequest{
-      [=] { return zeros({num_workers + 1}, kInt64); },
+      [=] {
+        const LibraryCode here;
+        return zeros({num_workers + 1}, kInt64);
+      },
       {.name = name, .trainable = false, .dtype = kInt64, .shape = {num_workers + 1}}});
   return registers.by_name.emplace(name, VariableAccess::make(made)).first->second;
 }
@@ -47,7 +48,7 @@ Tensor zeros_unless_initialized(const Variable& absent, const Tensor& initialize
 }
 
 FifoQueue numbers_queue(const std::string& name) {
-  return FifoQueue({.dtypes = {kInt64}, .shapes = {{}}, .name = name, .shared_name = name});
+  return FifoQueue({.components = {{kInt64, {}}}, .name = name, .shared_name = name});
 }
 
 FifoQueue numbers_queue_beside(const Variable& variable, const std::string& name) {
@@ -62,6 +63,30 @@ Tensor handle_of_queue(const std::string& name) {
                     {{"capacity", QueueState::kNoLimit}, {"components", pack_specs({&number, 1})}},
                     {})
       .handle;
+}
+
+Variable make_local_step(const std::string& name, const Variable& global_step) {
+  const auto start = [&] {
+    const LibraryCode here;
+    return global_step.read_value();
+  };
+  return local_variable(start, {.name = name, .dtype = kInt64, .shape = Shape{}});
+}
+
+// The worker's number is the given one, or the task of the device that its own nodes ask for.
+int worker_number(const SyncReplicasOptions& options, const Variable& local_step, int64_t total) {
+  if (options.worker_index) return *options.worker_index;
+  const DeviceName device = DeviceName::parse(local_step.device());
+  const bool usable = device.task && *device.task < total;
+  return usable ? *device.task : SyncMembership::kAnonymous;
+}
+
+std::variant<ConditionalAccumulator, SparseConditionalAccumulator> make_accumulator(
+    const std::string& name, const Variable& variable, bool sparse) {
+  const AccumulatorOptions options{
+      .dtype = variable.dtype(), .shape = variable.shape(), .name = name, .shared_name = name};
+  if (sparse) return SparseConditionalAccumulator(options);
+  return ConditionalAccumulator(options);
 }
 
 }  // namespace
@@ -129,31 +154,6 @@ bool SyncMembership::mark(Session& session, int worker, Event event) const {
   return true;
 }
 
-namespace {
-
-Variable make_local_step(const std::string& name, const Variable& global_step) {
-  return local_variable([&] { return global_step.read_value(); },
-                        {.name = name, .dtype = kInt64, .shape = Shape{}});
-}
-
-// The worker's number is the given one, or the task of the device that its own nodes ask for.
-int worker_number(const SyncReplicasOptions& options, const Variable& local_step, int64_t total) {
-  if (options.worker_index) return *options.worker_index;
-  const DeviceName device = DeviceName::parse(local_step.device());
-  const bool usable = device.task && *device.task < total;
-  return usable ? *device.task : SyncMembership::kAnonymous;
-}
-
-std::variant<ConditionalAccumulator, SparseConditionalAccumulator> make_accumulator(
-    const std::string& name, const Variable& variable, bool sparse) {
-  const AccumulatorOptions options{
-      .dtype = variable.dtype(), .shape = variable.shape(), .name = name, .shared_name = name};
-  if (sparse) return SparseConditionalAccumulator(options);
-  return ConditionalAccumulator(options);
-}
-
-}  // namespace
-
 // Accumulates the gradients of one variable for an update. The nodes are placed with the variable.
 class GradientAccumulator {
  public:
@@ -213,113 +213,117 @@ Tensor ReplicaCounts::tokens(const Tensor& live) const { return maximum(live, re
 
 SyncReplicas::SyncReplicas(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
                            const Gradients& gradients, const std::vector<Variable>& variables,
-                           const Variable& global_step)
-    : counts_{options.replicas_to_aggregate,
-              options.total_num_replicas.value_or(options.replicas_to_aggregate)},
-      global_step_(global_step),
-      membership_(options.name, static_cast<int>(counts_.total), global_step),
-      local_step_(make_local_step(options.name + "/local_step", global_step)),
-      worker_(worker_number(options, local_step_, counts_.total)),
-      tokens_(numbers_queue_beside(global_step, options.name + "/tokens")) {
-  if (worker_ != SyncMembership::kAnonymous) presence_ = membership_.presence_of(worker_);
+                           const Variable& step)
+    : counts{options.replicas_to_aggregate,
+             options.total_num_replicas.value_or(options.replicas_to_aggregate)},
+      global_step(step),
+      membership(options.name, static_cast<int>(counts.total), step),
+      local_step(make_local_step(options.name + "/local_step", step)),
+      worker(worker_number(options, local_step, counts.total)),
+      tokens(numbers_queue_beside(step, options.name + "/tokens")) {
+  if (worker != SyncMembership::kAnonymous) presence = membership.presence_of(worker);
   accumulate(options.name, gradients, variables);
-  train_op_ = build_train_op(gradients);
+  train_op = build_train_op(gradients);
   const Tensor update = build_update(optimizer, options, variables);
-  chief_runner_.emplace(
+  chief_runner.emplace(
       std::vector<Tensor>{update, build_limits()},
       QueueRunnerOptions{.name = options.name + "/chief", .cancel_op = build_cancel()});
-  chief_init_ = build_chief_init();
-  local_step_init_ = local_step_.assign(global_step_.read_value());
-  ready_ = report_uninitialized_variables(global_variables());
-  step_now_ = global_step_.read_value();
-  num_live_ = membership_.count_live();
+  chief_init_op = build_chief_init();
+  local_step_init_op = local_step.assign(global_step.read_value());
+  ready_op = report_uninitialized_variables(global_variables());
+  step_now = global_step.read_value();
+  num_live = membership.count_live();
 }
 
 void SyncReplicas::accumulate(const std::string& name, const Gradients& gradients,
                               const std::vector<Variable>& variables) {
   for (size_t i = 0; i < variables.size(); ++i) {
-    accumulators_.emplace_back();
+    accumulators.emplace_back();
     if (!gradients[i].defined()) continue;
-    accumulators_.back() = std::make_shared<GradientAccumulator>(
+    accumulators.back() = std::make_shared<GradientAccumulator>(
         name + "/" + variables[i].name() + "/gradients", variables[i], gradients[i]);
   }
 }
 
 // Adds the gradients, then takes a token, which says which step the variables are at.
 Tensor SyncReplicas::build_train_op(const Gradients& gradients) {
-  const Tensor step = local_step_.read_value();
+  const Tensor step = local_step.read_value();
   std::vector<Tensor> applied;
-  for (size_t i = 0; i < accumulators_.size(); ++i) {
-    if (accumulators_[i]) applied.push_back(accumulators_[i]->apply(gradients[i], step));
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    if (accumulators[i]) applied.push_back(accumulators[i]->apply(gradients[i], step));
   }
   const ControlDependencies after(applied);
-  return local_step_.assign(take_token());
+  return local_step.assign(take_token());
 }
 
 Tensor SyncReplicas::take_token() {
-  const Colocation together(handle_of(global_step_));
-  return tokens_.dequeue()[0];
+  const Colocation together(handle_of(global_step));
+  return tokens.dequeue()[0];
 }
 
 Tensor SyncReplicas::required_now() const {
-  const Colocation together(handle_of(global_step_));
-  return counts_.required(membership_.count_live());
+  const Colocation together(handle_of(global_step));
+  return counts.required(membership.count_live());
 }
 
 Tensor SyncReplicas::tokens_now() const {
-  const Colocation together(handle_of(global_step_));
-  return counts_.tokens(membership_.count_live());
+  const Colocation together(handle_of(global_step));
+  return counts.tokens(membership.count_live());
 }
 
 Tensor SyncReplicas::give_tokens(const Tensor& count) {
-  const Colocation together(handle_of(global_step_));
-  const Tensor step = reshape(global_step_.read_value(), {1});
-  return tokens_.enqueue_many({apply(kRepeat, {step, reshape(count, {1})}, {})});
+  const Colocation together(handle_of(global_step));
+  const Tensor step = reshape(global_step.read_value(), {1});
+  return tokens.enqueue_many({apply(kRepeat, {step, reshape(count, {1})}, {})});
 }
 
 Tensor SyncReplicas::build_update(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
                                   const std::vector<Variable>& variables) {
   Gradients taken;
-  for (auto& accumulator : accumulators_) {
-    taken.push_back(accumulator ? accumulator->take(counts_.to_aggregate) : Gradient());
+  for (auto& accumulator : accumulators) {
+    taken.push_back(accumulator ? accumulator->take(counts.to_aggregate) : Gradient());
   }
   const Tensor updated = optimizer.apply_gradients(taken, variables);
   // The step counts up when all variables are updated, and tokens are given out after that.
   const ControlDependencies after_update({updated});
-  const Tensor counted = global_step_.assign_add(int64_t{1});
+  const Tensor counted = global_step.assign_add(int64_t{1});
   const ControlDependencies after_count({counted});
   const Tensor given = give_tokens(tokens_now());
   if (!options.after_update) return given;
   const ControlDependencies after_tokens({given});
-  return group({options.after_update()});
+  const Tensor after = [&] {
+    const UsersCode update;
+    return options.after_update();
+  }();
+  return group({after});
 }
 
 // Waits until workers come or go. A pending update then needs no more gradients than the present
 // workers can give.
 Tensor SyncReplicas::build_limits() {
-  const ControlDependencies after({membership_.wait_op()});
+  const ControlDependencies after({membership.wait_op()});
   const Tensor most = required_now();
   std::vector<Tensor> limits;
-  for (auto& accumulator : accumulators_) {
+  for (auto& accumulator : accumulators) {
     if (accumulator) limits.push_back(accumulator->limit_required(most));
   }
   return group(limits);
 }
 
 Tensor SyncReplicas::build_cancel() {
-  std::vector<Tensor> all{membership_.poke_op()};
-  for (auto& accumulator : accumulators_) {
+  std::vector<Tensor> all{membership.poke_op()};
+  for (auto& accumulator : accumulators) {
     if (accumulator) all.push_back(accumulator->cancel_pending_takes());
   }
   return group(all);
 }
 
 Tensor SyncReplicas::build_chief_init() {
-  const Tensor step = global_step_.read_value();
-  const ControlDependencies after({membership_.init_op()});
+  const Tensor step = global_step.read_value();
+  const ControlDependencies after({membership.init_op()});
   const Tensor most = required_now();
-  std::vector<Tensor> all{local_step_.assign(step)};
-  for (auto& accumulator : accumulators_) {
+  std::vector<Tensor> all{local_step.assign(step)};
+  for (auto& accumulator : accumulators) {
     if (!accumulator) continue;
     all.push_back(accumulator->set_global_step(step));
     all.push_back(accumulator->limit_required(most));

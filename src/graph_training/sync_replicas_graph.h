@@ -10,9 +10,9 @@ namespace cohort::internal {
 // The symbol of the variable's state, for nodes that are colocated with the variable.
 const Tensor& handle_of(const Variable& variable);
 
-// Which of N workers take part. The state lives beside the global step, which all workers share:
-// for each worker a number that is 1 while the worker is absent, and one more number that counts
-// the absent anonymous workers. A queue tells the chief of changes.
+// Records which of N workers take part. The state is beside the global step, which all workers
+// share: for each worker a number, which is 1 while the worker is absent, and one more number that
+// counts the absent anonymous workers. A queue reports changes to the chief.
 class SyncMembership {
  public:
   static constexpr int kAnonymous = -1;
@@ -44,8 +44,8 @@ class SyncMembership {
   // Adds the nodes for one of the workers to the graph being built.
   Presence presence_of(int worker) const;
 
-  // Returns whether the register took the note: while it has no value, all workers count as
-  // present.
+  // Returns false if the register has no value yet and therefore did not record the event. All
+  // workers count as present then.
   bool mark(Session& session, int worker, Event event) const;
 
  private:
@@ -60,12 +60,12 @@ class SyncMembership {
       mark_other_;  // set the number of a worker; add to the number of anonymous ones
 };
 
-// R, N and the counts that follow from how many workers take part.
+// R, N and the counts that depend on the number of workers that take part.
 struct ReplicaCounts {
   int64_t to_aggregate;  // R
   int64_t total;         // N
 
-  // How many gradients an update takes while `live` workers take part, and how many tokens it gives
+  // How many gradients an update takes while `live` workers take part, and how many tokens it hands
   // out.
   Tensor required(const Tensor& live) const;
   Tensor tokens(const Tensor& live) const;
@@ -75,28 +75,24 @@ struct ReplicaCounts {
 class GradientAccumulator;
 
 // The nodes for synchronous training in one worker's graph. All clients build the same nodes.
-class SyncReplicas {
- public:
+struct SyncReplicas {
   SyncReplicas(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
                const Gradients& gradients, const std::vector<Variable>& variables,
-               const Variable& global_step);
+               const Variable& step);
 
-  // SyncMembership::kAnonymous when neither the options nor the device tell.
-  int worker() const { return worker_; }
-  const ReplicaCounts& counts() const { return counts_; }
-  const SyncMembership& membership() const { return membership_; }
-  // None for an anonymous worker.
-  const std::optional<SyncMembership::Presence>& presence() const { return presence_; }
-  const Variable& local_step() const { return local_step_; }
-  const Tensor& train_op() const { return train_op_; }
-  const QueueRunner& chief_runner() const { return *chief_runner_; }
-  const Tensor& chief_init_op() const { return chief_init_; }
-  const Tensor& local_step_init_op() const { return local_step_init_; }
-  const Tensor& ready_op() const { return ready_; }
-  const Tensor& global_step() const { return step_now_; }
-  const Tensor& num_live() const { return num_live_; }
-  // A node that gives out `count` tokens with the present step.
+  // Adds a node that hands out `count` tokens with the present step.
   Tensor give_tokens(const Tensor& count);
+
+  const ReplicaCounts counts;
+  Variable global_step;
+  SyncMembership membership;
+  Variable local_step;
+  int worker;  // SyncMembership::kAnonymous when neither the options nor the device tell
+  std::optional<SyncMembership::Presence> presence;  // none for an anonymous worker
+  FifoQueue tokens;
+  std::vector<std::shared_ptr<GradientAccumulator>> accumulators;  // by variable
+  std::optional<QueueRunner> chief_runner;
+  Tensor train_op, chief_init_op, local_step_init_op, ready_op, step_now, num_live;
 
  private:
   void accumulate(const std::string& name, const Gradients& gradients,
@@ -105,23 +101,13 @@ class SyncReplicas {
   Tensor build_update(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
                       const std::vector<Variable>& variables);
   Tensor take_token();
-  // What an update takes and gives for the workers that are present, beside the global step.
+  // The number of gradients and of tokens of an update for the present workers, beside the global
+  // step.
   Tensor required_now() const;
   Tensor tokens_now() const;
   Tensor build_limits();
   Tensor build_cancel();
   Tensor build_chief_init();
-
-  const ReplicaCounts counts_;
-  Variable global_step_;
-  SyncMembership membership_;
-  Variable local_step_;
-  int worker_;
-  std::optional<SyncMembership::Presence> presence_;
-  FifoQueue tokens_;
-  std::vector<std::shared_ptr<GradientAccumulator>> accumulators_;  // by variable
-  std::optional<QueueRunner> chief_runner_;
-  Tensor train_op_, chief_init_, local_step_init_, ready_, step_now_, num_live_;
 };
 
 }  // namespace cohort::internal

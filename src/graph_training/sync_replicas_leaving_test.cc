@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-using test::kPatience;
+using test::kTimeLimit;
 using test::SyncCluster;
 
 TEST(SyncReplicas, GoOnWithoutAWorkerThatLeaves) {
@@ -99,7 +99,7 @@ TEST(SyncReplicas, CountAWorkerAgainThatComesBack) {
 
 TEST(SyncReplicas, KnowTheirWorkers) {
   SyncCluster cluster(2, 2);
-  EXPECT_ERROR(Code::InvalidArgument, "there is no worker 2 among 2",
+  EXPECT_ERROR(Code::InvalidArgument, "there is no worker 2 among the 2 workers",
                cluster.chief().mark_left(cluster.session(), 2));
   EXPECT_ERROR(Code::InvalidArgument, "there is no worker -1",
                cluster.chief().mark_joined(cluster.session(), -1));
@@ -128,7 +128,7 @@ void train_unequally(int chief_steps, int worker_steps, bool numbered) {
   other_worker = std::thread([&] {
     Coordinator coordinator;
     other_hook->after_create_session(shared, coordinator);
-    for (int i = 0; i < worker_steps; ++i) shared.run(other_train, {}, {.timeout = kPatience});
+    for (int i = 0; i < worker_steps; ++i) shared.run(other_train, {}, {.timeout = kTimeLimit});
     other_hook->end(shared);
     coordinator.request_stop();
     coordinator.join();
@@ -187,7 +187,7 @@ TEST(SyncReplicas, GoOnAfterTheChiefWasLost) {
   EXPECT_EQ(waiting.get(), 1);
   EXPECT_EQ(cluster.train(0, 2), 2);
   coordinator.request_stop();
-  coordinator.join({.stop_grace_period = kPatience});
+  coordinator.join({.stop_grace_period = kTimeLimit});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -39,13 +40,20 @@ TEST_F(SyncReplicasRules, TakeVariablesOfGraphsOnly) {
     const Graph::Scope outside(nullptr);
     v.emplace(1.f, VariableOptions{.name = "v"});
   }
-  EXPECT_ERROR(Code::InvalidArgument, "'v' is not a graph's variable",
+  EXPECT_ERROR(Code::InvalidArgument, "variable 'v' does not belong to a graph",
                optimizer.apply_gradients({constant(Tensor(1.f))}, {*v}, global_step()));
+}
+
+TEST_F(SyncReplicasRules, HaveStepTimeoutsThatAreEmptyOrPositive) {
+  EXPECT_ERROR(Code::InvalidArgument,
+               "step_timeout must be positive, got 0 ms; leave it empty for no limit",
+               SyncReplicasOptimizer(sgd_, {.step_timeout = milliseconds(0)}));
+  EXPECT_NO_THROW(SyncReplicasOptimizer(sgd_, {.step_timeout = std::nullopt}));
 }
 
 TEST_F(SyncReplicasRules, GiveNothingBeforeGradientsAreApplied) {
   const SyncReplicasOptimizer optimizer(sgd_);
-  EXPECT_ERROR(Code::FailedPrecondition, "the hook is there only after",
+  EXPECT_ERROR(Code::FailedPrecondition, "the hook exists only after",
                optimizer.make_session_run_hook(true));
   EXPECT_ERROR(Code::FailedPrecondition, "the chief's queue runner",
                optimizer.get_chief_queue_runner());
@@ -54,7 +62,7 @@ TEST_F(SyncReplicasRules, GiveNothingBeforeGradientsAreApplied) {
 
 // Tokens to begin with: at least R - N, 0 where all workers are needed once, any larger number.
 TEST(SyncReplicas, BeginWithEnoughTokens) {
-  const auto init_tokens = [](int to_aggregate, int total, int num_tokens) {
+  const auto init_tokens = [](int to_aggregate, int total, std::optional<int> num_tokens) {
     Graph graph;
     const auto building = graph.as_default();
     Variable v(1.f, {.name = "v"});
@@ -63,18 +71,17 @@ TEST(SyncReplicas, BeginWithEnoughTokens) {
         sgd, {.replicas_to_aggregate = to_aggregate, .total_num_replicas = total});
     optimizer.minimize(v * 2.f, {v}, global_step());
     const Tensor give = optimizer.get_init_tokens_op(num_tokens);
-    const Tensor count = FifoQueue({.dtypes = {kInt64},
-                                    .shapes = {{}},
-                                    .name = "tokens",
-                                    .shared_name = "sync_replicas/tokens"})
-                             .size();
+    const Tensor count =
+        FifoQueue(
+            {.components = {{kInt64, {}}}, .name = "tokens", .shared_name = "sync_replicas/tokens"})
+            .size();
     const Tensor init = global_variables_initializer();
     Session session;
     session.run(init);
     session.run(give);
     return session.run(count).to<int64_t>();
   };
-  EXPECT_EQ(init_tokens(2, 3, -1), 0);
+  EXPECT_EQ(init_tokens(2, 3, std::nullopt), 0);
   EXPECT_EQ(init_tokens(2, 3, 0), 0);
   EXPECT_EQ(init_tokens(2, 2, 0), 0);
   EXPECT_EQ(init_tokens(2, 3, 7), 7);

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-using test::kPatience;
+using test::kTimeLimit;
 using test::SyncCluster;
 
 // R = 2, N = 3, two tokens to begin with, gradients a = 2, b = 4, c = 6: the spec's table.
@@ -131,12 +131,12 @@ TEST(SyncReplicas, SumRowsOfSparseGradientsEachByItself) {
   auto other = std::async(std::launch::async, [&] {
     session.run(trains[1], {{rows[1], Tensor({int64_t{2}, int64_t{0}})}});
   });
-  session.run(trains[0], {{rows[0], Tensor({int64_t{0}})}}, {.timeout = kPatience});
+  session.run(trains[0], {{rows[0], Tensor({int64_t{0}})}}, {.timeout = kTimeLimit});
   other.get();
   // Row 0 had two gradients of 1, row 2 one: each row's mean is 1.
   EXPECT_EQ(session.run(read).to_vector<float>(), (std::vector<float>{0, 2, 2}));
   coordinator.request_stop();
-  coordinator.join({.stop_grace_period = kPatience});
+  coordinator.join({.stop_grace_period = kTimeLimit});
 }
 
 }  // namespace

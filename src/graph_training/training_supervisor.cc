@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/time_limit.h"
 #include "cohort/supervisor.h"
 #include "graph/graph_impl.h"
 #include "graph_training/session_setup.h"
@@ -12,6 +13,7 @@ namespace cohort {
 namespace {
 
 using internal::capture_exception;
+using internal::given_time_limit;
 using internal::raise;
 using internal::rethrow_if_any;
 
@@ -34,26 +36,31 @@ bool saves(const SupervisorOptions& options) {
 }
 
 // The options with the graph, the ops and the saver that were not given.
-SupervisorOptions completed(SupervisorOptions options) {
+SupervisorOptions completed(SupervisorOptions options, Site site) {
+  constexpr std::string_view kRemedy = "leave it empty for no such thread";
+  options.save_model_interval =
+      given_time_limit("Supervisor", "save_model_interval", options.save_model_interval, kRemedy);
+  options.save_summaries_interval = given_time_limit("Supervisor", "save_summaries_interval",
+                                                     options.save_summaries_interval, kRemedy);
   if (internal::device_scope_depth() > 0) {
     raise(Code::FailedPrecondition,
-          "[Supervisor] it is made inside a device(...) scope, which would place what it adds to "
-          "the graph; move it out of the scope");
+          "[Supervisor] the Supervisor is made inside a device(...) scope, which would place the "
+          "nodes of the Supervisor; move it out of the scope");
   }
   if (!options.graph) options.graph = get_default_graph();
   if (!options.is_chief) require_devices_of_variables(*options.graph);
   const auto building = options.graph->as_default();
   if (options.is_chief && !options.logdir.empty() && !options.saver) {
-    options.saver = make_session_saver();
+    options.saver = make_session_saver({}, site);
   }
-  internal::make_missing_ops(options);
+  internal::make_missing_ops(options, site);
   return options;
 }
 
-Tensor step_reader(const Graph& graph) {
+Tensor step_reader(const Graph& graph, Site site) {
   auto building = Graph(graph).as_default();
   const std::optional<Variable> step = find_global_step();
-  return step ? step->read_value() : Tensor();
+  return step ? step->read_value(site) : Tensor();
 }
 
 // 0 in a graph without a global step.
@@ -63,10 +70,10 @@ int64_t step_or_zero(Session& session, const Tensor& global_step) {
 
 }  // namespace
 
-Supervisor::Supervisor(const SupervisorOptions& options)
-    : options_(completed(options)),
+Supervisor::Supervisor(const SupervisorOptions& options, Site site)
+    : options_(completed(options, site)),
       graph_(*options_.graph),
-      global_step_(step_reader(graph_)),
+      global_step_(step_reader(graph_, site)),
       manager_(internal::manager_for(options_, graph_, options_.recovery_wait)) {}
 
 void Supervisor::require_chief(std::string_view what) const {
@@ -79,16 +86,16 @@ std::unique_ptr<Session> Supervisor::prepare_or_wait_for_session(
   coordinator_.clear_stop();
   std::unique_ptr<Session> session;
   if (options_.is_chief) {
-    session = manager_.prepare_session(target, internal::init_options(options_),
-                                       {.saver = options_.saver,
-                                        .checkpoint_dir = options_.logdir,
-                                        .wait_for_checkpoint = options.wait_for_checkpoint,
-                                        .max_wait = options.max_wait,
-                                        .config = options.config});
+    session = manager_->prepare_session(target, internal::init_options(options_),
+                                        {.saver = options_.saver,
+                                         .checkpoint_dir = options_.logdir,
+                                         .wait_for_checkpoint = options.wait_for_checkpoint,
+                                         .max_wait = options.max_wait,
+                                         .config = options.config});
     if (options.start_standard_services) start_standard_services(*session);
   } else {
-    session =
-        manager_.wait_for_session(target, {.max_wait = options.max_wait, .config = options.config});
+    session = manager_->wait_for_session(target,
+                                         {.max_wait = options.max_wait, .config = options.config});
   }
   if (options.start_standard_services) start_queue_runners(*session);
   return session;
@@ -113,13 +120,13 @@ void Supervisor::write_summaries(Session& session) {
 CoordinatedThreads Supervisor::start_standard_services(Session& session) {
   require_chief("start the standard services");
   CoordinatedThreads threads;
-  if (saves(options_) && options_.save_model_interval.count() > 0) {
-    threads.push_back(coordinator_.start_loop("checkpoints", options_.save_model_interval,
+  if (saves(options_) && options_.save_model_interval) {
+    threads.push_back(coordinator_.start_loop("checkpoints", *options_.save_model_interval,
                                               [this, &session] { save(session); }));
   }
   const bool summarises = options_.summary_writer && !options_.summaries.empty();
-  if (summarises && options_.save_summaries_interval.count() > 0) {
-    threads.push_back(coordinator_.start_loop("summaries", options_.save_summaries_interval,
+  if (summarises && options_.save_summaries_interval) {
+    threads.push_back(coordinator_.start_loop("summaries", *options_.save_summaries_interval,
                                               [this, &session] { write_summaries(session); }));
   }
   if (options_.logdir.empty()) {

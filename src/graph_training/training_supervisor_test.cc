@@ -3,6 +3,7 @@
 #include <latch>
 
 #include "cohort/cohort.h"
+#include "cohort/replica_device_setter.h"
 #include "cohort/supervisor.h"
 #include "support/expect_error.h"
 #include "support/memory_saver.h"
@@ -50,6 +51,18 @@ TEST_F(Supervisors, SeeEveryKindOfVariable) {
 TEST_F(Supervisors, AreMadeOutsideOfDeviceScopes) {
   const auto on = device("/job:ps/task:0");
   EXPECT_ERROR(Code::FailedPrecondition, "move it out of the scope", Supervisor());
+}
+
+TEST_F(Supervisors, HaveIntervalsThatAreNotNegative) {
+  constexpr milliseconds kBad(-1);
+  EXPECT_ERROR(
+      Code::InvalidArgument,
+      "save_model_interval must not be negative, got -1 ms; leave it empty for no such thread",
+      Supervisor({.save_model_interval = kBad}));
+  EXPECT_ERROR(Code::InvalidArgument, "save_summaries_interval must not be negative",
+               Supervisor({.save_summaries_interval = kBad}));
+  constexpr milliseconds kNone(0);
+  EXPECT_NO_THROW(Supervisor({.save_model_interval = kNone, .save_summaries_interval = kNone}));
 }
 
 TEST_F(Supervisors, KeepTheTypeOfTheProgramsExceptions) {
@@ -195,7 +208,7 @@ TEST_F(Supervisors, SaveAndSummariseAsChief) {
 }
 
 TEST_F(Supervisors, RunTheGraphsQueues) {
-  FifoQueue queue({.capacity = 2, .dtypes = {kInt64}, .name = "numbers"});
+  FifoQueue queue({.capacity = 2, .components = {{kInt64}}, .name = "numbers"});
   add_queue_runner(QueueRunner(queue, {queue.enqueue({Tensor(int64_t{9})})}));
   const Tensor next = queue.dequeue()[0];
   Supervisor supervisor;

@@ -106,7 +106,7 @@ void add_to_rows(DType dtype, const AxisLayout& layout, const int64_t* rows, int
                  const void* values, void* target) {
   visit_numeric(dtype, [&]<typename T>(T) {
     if constexpr (std::same_as<T, bool>) {
-      raise(Code::InvalidArgument, "[Tensor] bool values are not added");
+      raise(Code::InvalidArgument, "[Tensor] bool values cannot be added");
     } else {
       add_all(layout, rows, count, static_cast<const T*>(values), static_cast<T*>(target));
     }

@@ -14,9 +14,9 @@
 
 #include "base/machine.h"
 
-// A row of results at a time: each element of the windows is compared for all of them at once, in
-// whole vectors. What is remembered of the best one is how far it is from where its window begins,
-// a constant of the element.
+// Windows are pooled a row at a time: an element of each window is compared in whole vectors. The
+// offset of the best element from the beginning of its window is kept, because it is one constant
+// for all windows of the row.
 namespace cohort::internal {
 namespace {
 
@@ -29,7 +29,7 @@ struct Job {
   int64_t* indices;
 };
 
-// NaN is better than all, the last one best.
+// NaN is better than every number, and than an earlier NaN.
 template <typename T>
 [[gnu::always_inline]] inline bool is_better(T value, T best) {
   return (value > best) | (value != value);
@@ -330,6 +330,35 @@ void max_pool(const PoolPlan& plan, int64_t planes, const T* x, T* values, int64
   }
 }
 
+namespace {
+
+bool are_inside(const int64_t* indices, int64_t count, int64_t plane) {
+  bool inside = true;
+  for (int64_t i = 0; i < count; ++i) {
+    inside &= static_cast<uint64_t>(indices[i]) < static_cast<uint64_t>(plane);
+  }
+  return inside;
+}
+
+}  // namespace
+
+// It goes plane by plane, so that a plane is still in the nearest cache after it was filled with
+// zeros.
+template <typename T>
+bool max_pool_gradient(const PoolGradient<T>& of, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const T* const from = of.g + i * of.pooled;
+    const int64_t* const index = of.indices + i * of.pooled;
+    T* const to = of.x + i * of.plane;
+    if (!are_inside(index, of.pooled, of.plane)) return false;
+    std::fill_n(to, of.plane, T(0));
+    for (int64_t j = 0; j < of.pooled; ++j) to[index[j]] += from[j];
+  }
+  return true;
+}
+
+template bool max_pool_gradient(const PoolGradient<float>&, int64_t, int64_t);
+template bool max_pool_gradient(const PoolGradient<double>&, int64_t, int64_t);
 template void max_pool(const PoolPlan&, int64_t, const float*, float*, int64_t*);
 template void max_pool(const PoolPlan&, int64_t, const double*, double*, int64_t*);
 

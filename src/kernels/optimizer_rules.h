@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <variant>
 
 // The update rules of the optimizers, on arrays of float or double.

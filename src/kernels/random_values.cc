@@ -1,6 +1,7 @@
 // Justified by `bench_strategies training`: each call of random::uniform() fills a whole batch.
 // Blocks of random words are made eight at a time with AVX2, and one stretch of them stays in the
-// first cache until its elements are made.
+// first cache until its elements are made. Dropout masks: "dropout of 128 x 512" of
+// `bench_foundation`, where one mixed number decides about two elements.
 
 #include "kernels/random_values.h"
 
@@ -9,9 +10,9 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "base/hash.h"
 #include "base/machine.h"
 
 namespace cohort::internal {
@@ -273,6 +274,21 @@ void fill_random(RandomKey key, const IntegerValues& of, int64_t begin, int64_t 
         }
       });
 }
+
+template <typename T>
+void fill_dropout_mask(const int64_t* key, double rate, int64_t count, T* mask) {
+  const uint64_t start = mix64(static_cast<uint64_t>(key[0])) + static_cast<uint64_t>(key[1]);
+  const auto dropped = static_cast<uint32_t>(rate * 4294967296.0);
+  const T kept = static_cast<T>(1 / (1 - rate));
+  for (int64_t i = 0; i < count; i += 2) {
+    const uint64_t bits = mix64(start + static_cast<uint64_t>(i) * kSplitMixStep);
+    mask[i] = static_cast<uint32_t>(bits) < dropped ? T(0) : kept;
+    if (i + 1 < count) mask[i + 1] = static_cast<uint32_t>(bits >> 32) < dropped ? T(0) : kept;
+  }
+}
+
+template void fill_dropout_mask(const int64_t*, double, int64_t, float*);
+template void fill_dropout_mask(const int64_t*, double, int64_t, double*);
 
 void shuffle_values(RandomKey key, int64_t count, int64_t* values) {
   for (int64_t i = count - 1; i > 0; --i) {  // Fisher and Yates

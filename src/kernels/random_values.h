@@ -122,6 +122,12 @@ void fill_random(RandomKey key, const NormalValues& of, int64_t begin, int64_t e
 void fill_random(RandomKey key, const IntegerValues& of, int64_t begin, int64_t end,
                  int64_t* values);
 
+// Sets `count` elements to 0 where they are dropped, which happens with probability `rate`, else to
+// 1 / (1 - rate). Element i depends on the two numbers of the key and on i only. Of float and
+// double.
+template <typename T>
+void fill_dropout_mask(const int64_t* key, double rate, int64_t count, T* mask);
+
 // Puts `count` values into a random order, each order exactly as likely.
 void shuffle_values(RandomKey key, int64_t count, int64_t* values);
 

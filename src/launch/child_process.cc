@@ -260,11 +260,10 @@ void exec_helper(const std::vector<std::string>& words, const Environment& envir
   const std::vector<char*> arguments = pointers(command);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   if (!program.empty()) execv(program.c_str(), arguments.data());
-  internal::raise(
-      Code::NotFound,
-      "[Cohort] the program cohort-compute cannot be started: {}; it belongs beside the "
-      "command, or in ../libexec/cohort",
-      program.empty() ? "it is not there" : std::strerror(errno));
+  internal::raise(Code::NotFound,
+                  "[Cohort] the program cohort-compute cannot be started: {}; install it beside "
+                  "the command, or in ../libexec/cohort",
+                  program.empty() ? "the file does not exist" : std::strerror(errno));
 }
 
 Reaper::Reaper(const std::string& run_directory, const std::string& secrets_directory) {

@@ -39,8 +39,6 @@ void Poller::wait(std::chrono::milliseconds limit) {
   }
 }
 
-PostedCalls::PostedCalls() : event_(checked_descriptor(internal::make_event())) {}
-
 void PostedCalls::post(std::function<void()> call) {
   const std::lock_guard lock(mutex_);
   posted_.push_back(std::move(call));

@@ -29,9 +29,7 @@ class Poller {
 // Calls that other threads post to the thread that polls. Posting is thread-safe.
 class PostedCalls {
  public:
-  PostedCalls();
-  PostedCalls(const PostedCalls&) = delete;
-  PostedCalls& operator=(const PostedCalls&) = delete;
+  PostedCalls() : event_(checked_descriptor(internal::make_event())) {}
 
   void post(std::function<void()> call);
   int file() const { return event_.get(); }  // readable while calls are waiting

@@ -100,11 +100,10 @@ std::map<std::string, std::string> local_interfaces() {
 std::string local_address_towards(const std::string& host) {
   const AddressList all = resolved(host, kAnyPort, AF_INET, SOCK_DGRAM);
   if (!all) {
-    internal::raise(
-        Code::NotFound,
-        "[Run] '{}' has no address: is the name right? Where only ssh knows it, --listen "
-        "gives this machine's address",
-        host);
+    internal::raise(Code::NotFound,
+                    "[Run] '{}' has no address: is the name right? If only ssh knows the name, "
+                    "give this machine's address with --listen",
+                    host);
   }
   const std::string address = local_end(*all);
   return address.empty() ? kLoopback : address;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kLastLines = 50;
 constexpr size_t kLastLineBytes = 4096;
-constexpr auto kDeadlockPatience = std::chrono::seconds(5);
-constexpr auto kAbortPatience = std::chrono::seconds(3);
+constexpr auto kDeadlockLimit = std::chrono::seconds(5);
+constexpr auto kAbortLimit = std::chrono::seconds(3);
 
 std::string joined(const char* name, const std::string& added, char separator) {
   const char* const present = std::getenv(name);
@@ -194,7 +194,7 @@ void LocalTasks::report_timeline(const TaskStart& start) {
 void LocalTasks::check_deadlock(Running& running) {
   const auto now = Clock::now();
   if (running.deadlocked_seconds > 0) {
-    if (now > running.locked_since + kDeadlockPatience + kAbortPatience) {
+    if (now > running.locked_since + kDeadlockLimit + kAbortLimit) {
       kill(-running.child.id, SIGKILL);
     }
     return;
@@ -204,7 +204,7 @@ void LocalTasks::check_deadlock(Running& running) {
     return;
   }
   running.locked_since = std::min(running.locked_since, now);
-  if (now - running.locked_since < kDeadlockPatience) return;
+  if (now - running.locked_since < kDeadlockLimit) return;
   running.deadlocked_seconds = std::chrono::duration<double>(now - running.locked_since).count();
   kill(running.child.id, SIGABRT);  // its crash report says where it was
 }

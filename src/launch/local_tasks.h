@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "base/memory_limit.h"
 #include "launch/child_process.h"
 #include "launch/event_loop.h"
-#include "launch/process_state.h"
 #include "launch/task_host.h"
 
 namespace cohort::cli {
@@ -30,10 +30,11 @@ class LocalTasks : public TaskHost {
   void signal(size_t task, int signal) override;
   void ask_place(size_t task) override;
 
+  bool any_runs() const { return !running_.empty(); }
   // Reports the tasks that have ended. Call it after SIGCHLD.
   void reap();
   // Ends tasks that are deadlocked, and reports the long waits of tasks. Call it about once a
-  // second.
+  // second, or more often for fresh progress.
   void look();
 
  private:
@@ -72,7 +73,7 @@ class LocalTasks : public TaskHost {
   const std::string directory_;
   const std::string preload_;  // the library that writes crash reports; empty: none
   const TaskEvents events_;
-  const MemoryCgroup memory_;
+  const internal::MemoryCgroup memory_;
   uint64_t memory_kills_;
   std::map<size_t, std::unique_ptr<Running>> running_;
   PostedCalls places_;  // from the threads below

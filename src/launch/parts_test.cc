@@ -77,6 +77,19 @@ TEST(ProgressView, PrintsNoLineThatTheTaskHasPrinted) {
   EXPECT_EQ(lines, (std::vector<std::string>{"epoch 1/2 step 3", "epoch 2/2 step 5"}));
 }
 
+TEST(ProgressView, PrintsNoLineWithinTheInterval) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> lines;
+  ProgressView view(
+      directory.path(), {"chief:0"},
+      [&](size_t, const std::string& text) { lines.push_back(text); }, std::chrono::hours(1));
+  for (int step = 1; step <= 100; ++step) {
+    view.set(0, {.text = "epoch 1/2 step " + std::to_string(step)});
+  }
+  EXPECT_EQ(lines, std::vector<std::string>());
+  EXPECT_EQ(read_progress_file(directory.path()).at("chief:0"), "epoch 1/2 step 100");
+}
+
 TEST(HeldPort, IsNotGivenToOthers) {
   const HeldPort one("127.0.0.1"), two("127.0.0.1");
   EXPECT_NE(one.number(), 0);
@@ -109,7 +122,7 @@ TEST(ClusterText, IsWordsOrJson) {
   EXPECT_EQ(parse_cluster(R"({"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]})"), expected);
   EXPECT_ERROR(Code::InvalidArgument, "is not job=host:port", parse_cluster("h0:1"));
   EXPECT_ERROR(Code::InvalidArgument, "has no addresses", parse_cluster("ps="));
-  EXPECT_ERROR(Code::InvalidArgument, "not JSON of jobs", parse_cluster("{\"ps\": 3}"));
+  EXPECT_ERROR(Code::InvalidArgument, "must be JSON of jobs", parse_cluster("{\"ps\": 3}"));
   EXPECT_ERROR(Code::InvalidArgument, "'ps' is given twice", parse_cluster("ps=h0:1;ps=h1:1"));
   EXPECT_ERROR(Code::InvalidArgument, "the key 'ps' twice",
                parse_cluster(R"({"ps": ["h0:1"], "ps": ["h1:1"]})"));
@@ -167,6 +180,7 @@ TEST(MachineMessages, ArriveAsTheyWereSent) {
             (std::vector<int>{1, 65535}));
   EXPECT_EQ(decode<MachineLine>(encode(MachineLine{1, Stream::Errors, "\xff\n"})).text, "\xff\n");
   EXPECT_EQ(decode<MachineSignal>(encode(MachineSignal{4, 15})).signal, 15);
+  EXPECT_EQ(decode<MachineInterrupted>(encode(MachineInterrupted{15})).signal, 15);
   EXPECT_EQ(decode<MachineWhere>(encode(MachineWhere{9})).task, 9U);
   EXPECT_EQ(decode<MachineClock>(encode(MachineClock{std::chrono::nanoseconds(1)})).time.count(),
             1);

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "base/read_file.h"
 #include "base/text.h"
 #include "base/waiting.h"
 #include "launch/preload/stack_question.h"
@@ -19,23 +19,6 @@
 
 namespace cohort::cli {
 namespace {
-
-// Above this the first version means "no limit".
-constexpr uint64_t kNoLimit = uint64_t{1} << 60;
-
-// The second version is mounted alone, or beside the first.
-const char* unified_root() {
-  return std::filesystem::exists("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified"
-                                                           : "/sys/fs/cgroup";
-}
-
-// A container may see its own group as the root, under a path that is only valid outside.
-std::string existing(const std::string& root, const std::string& path, const char* file) {
-  for (const std::string& directory : {root + path, root}) {
-    if (std::filesystem::exists(directory + "/" + file)) return directory;
-  }
-  return "";
-}
 
 // The file has the number of the system call and its arguments, or a word.
 bool waits_for_a_lock(const std::string& thread) {
@@ -136,10 +119,8 @@ bool is_running(const std::string& thread) { return state_of(thread).state == 'R
 
 // The stages of datasets give their threads these names.
 bool makes_input(const std::string& thread) {
-  std::ifstream file(thread + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name == "prefetch" || name == "map" || name == "batch";
+  const std::string name = internal::read_file(thread + "/comm").value_or("");
+  return name == "prefetch\n" || name == "map\n" || name == "batch\n";
 }
 
 std::vector<std::string> frames_of(pid_t process, pid_t thread, const std::string& crash_file) {
@@ -160,48 +141,11 @@ bool computes(pid_t process) {
 
 }  // namespace
 
-MemoryCgroup::MemoryCgroup(const std::string& process) {
-  std::ifstream groups("/proc/" + process + "/cgroup");
-  // number:controllers:path
-  for (std::string line; std::getline(groups, line) && directory_.empty();) {
-    const size_t path = line.find(':', line.find(':') + 1) + 1;
-    if (line.find(":memory:") != std::string::npos) {
-      directory_ = existing("/sys/fs/cgroup/memory", line.substr(path), "memory.limit_in_bytes");
-      first_version_ = !directory_.empty();
-    } else if (line.starts_with("0::")) {
-      directory_ = existing(unified_root(), line.substr(path), "memory.max");
-    }
-  }
-}
-
-std::optional<uint64_t> MemoryCgroup::number_in(const std::string& file,
-                                                const std::string& key) const {
-  if (directory_.empty()) return std::nullopt;
-  std::ifstream text(directory_ + "/" + file);
-  for (std::string line; std::getline(text, line);) {
-    std::istringstream words(line);
-    std::string name;
-    uint64_t number = 0;
-    if (!key.empty() && (!(words >> name) || name != key)) continue;
-    if (words >> number) return number;
-  }
-  return std::nullopt;
-}
-
-uint64_t MemoryCgroup::kills() const {
-  return number_in(first_version_ ? "memory.oom_control" : "memory.events", "oom_kill").value_or(0);
-}
-
-std::optional<uint64_t> MemoryCgroup::limit_bytes() const {
-  const auto limit = number_in(first_version_ ? "memory.limit_in_bytes" : "memory.max");
-  return limit && *limit < kNoLimit ? limit : std::nullopt;
-}
-
 std::vector<pid_t> numbers_in(const std::string& directory, std::error_code& problem) {
   std::vector<pid_t> found;
   for (std::filesystem::directory_iterator at(directory, problem), end; !problem && at != end;
        at.increment(problem)) {
-    if (const auto number = internal::parse_index(at->path().filename().string())) {
+    if (const auto number = internal::parse_non_negative(at->path().filename().string())) {
       found.push_back(*number);
     }
   }

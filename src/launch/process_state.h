@@ -12,24 +12,6 @@
 
 namespace cohort::cli {
 
-// The cgroup (of either version) with which this process shares a memory limit. It tells a kill for
-// lack of memory from any other kill.
-class MemoryCgroup {
- public:
-  // The cgroup of the process with that id, or of this one.
-  explicit MemoryCgroup(const std::string& process = "self");
-
-  // How many of its processes the kernel has killed for lack of memory; 0 if that is unknown.
-  uint64_t kills() const;
-  std::optional<uint64_t> limit_bytes() const;  // empty: no limit
-
- private:
-  std::optional<uint64_t> number_in(const std::string& file, const std::string& key = "") const;
-
-  std::string directory_;  // empty: no such cgroup
-  bool first_version_ = false;
-};
-
 // The processes or threads in a directory of /proc.
 std::vector<pid_t> numbers_in(const std::string& directory, std::error_code& problem);
 

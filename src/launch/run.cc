@@ -1,4 +1,6 @@
+#include "launch/run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -10,7 +12,8 @@ namespace cohort::cli {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(1000);
-constexpr auto kBusyTick = std::chrono::milliseconds(50);  // while something is due soon
+constexpr auto kLiveTick = std::chrono::milliseconds(200);  // for a live row of progress
+constexpr auto kBusyTick = std::chrono::milliseconds(50);   // while something is due soon
 
 std::vector<std::string> labels_of(const RunLayout& layout) {
   std::vector<std::string> labels;
@@ -72,7 +75,9 @@ TaskEvents RunCore::events() {
           .timeline =
               [this](size_t task, std::string_view lines) {
                 trace_->add(task, lines, controller_->tasks()[task].host->clock_ahead());
-              }};
+              },
+          .interrupted = [this](const std::string& machine,
+                                int signal) { controller_->stop_for(machine, signal); }};
 }
 
 void RunCore::print(size_t task, Stream stream, std::string_view line) {
@@ -137,22 +142,32 @@ void RunCore::on_signal(const Work& work, Signals& signals) {
       work.child_ended();
     } else {
       hurry_readers();
-      say("stopping the tasks; once more to kill them");
+      say("stopping the tasks; a second signal kills them");
       controller_->stop(signal);
     }
   }
 }
 
 void RunCore::loop(const Work& work, Signals& signals) {
+  using std::chrono::milliseconds;
   poller_.watch(signals.file(), [&] { on_signal(work, signals); });
+  const milliseconds pause = progress_->is_live() ? kLiveTick : kTick;
   auto next_look = std::chrono::steady_clock::now();
+  auto next_stall_look = next_look;
   while (!controller_->over()) {
-    poller_.wait(controller_->something_is_due() ? kBusyTick : kTick);
+    // Rounded up, so that the loop does not spin through the last millisecond.
+    const auto left = std::chrono::ceil<milliseconds>(next_look - std::chrono::steady_clock::now());
+    poller_.wait(
+        std::clamp(left, milliseconds(0), controller_->something_is_due() ? kBusyTick : pause));
     controller_->tick();
-    if (std::chrono::steady_clock::now() < next_look) continue;
-    next_look = std::chrono::steady_clock::now() + kTick;
-    work.each_second();
-    if (!controller_->something_is_due()) stalls_->look();
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look) continue;
+    next_look = now + pause;
+    work.look();
+    // Not more often: between two looks all tasks that wait for one task should become known.
+    if (controller_->something_is_due() || now < next_stall_look) continue;
+    next_stall_look = now + kTick;
+    stalls_->look();
   }
   poller_.forget(signals.file());
 }
@@ -197,7 +212,8 @@ int run_here(const RunOptions& options) {
   RunResources run;
   std::vector<HeldPort> ports;
   const RunLayout layout = local_layout(options.roles, ports);
-  write_run_file(run.directory, layout, options.insecure ? "insecure" : run.secrets.for_client());
+  write_run_file(run.directory, cluster_of(layout),
+                 options.insecure ? "insecure" : run.secrets.for_client());
   RunCore core(options, run.poller, run.directory);
   LocalTasks tasks(run.poller, run.reaper, run.directory, CrashReports::Written, core.events());
   return core.run({.layout = layout,
@@ -206,7 +222,7 @@ int run_here(const RunOptions& options) {
                      return {{"COHORT_CREDENTIALS",
                               options.insecure ? "insecure" : run.secrets.for_task(task)}};
                    },
-                   .each_second = [&] { tasks.look(); },
+                   .look = [&] { tasks.look(); },
                    .child_ended = [&] { tasks.reap(); }},
                   run.signals);
 }

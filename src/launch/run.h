@@ -17,7 +17,7 @@
 #include "launch/run_layout.h"
 #include "launch/stalls.h"
 #include "launch/task_output.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::cli {
 
@@ -54,7 +54,9 @@ struct JoinOptions {
   std::string address = {};   // at which others reach the tasks here; empty: found out
 };
 // Takes part in the run of another machine until the run is over, and returns 0. Throws if it
-// cannot join, and Unavailable if the launcher is lost: the tasks here are then killed.
+// cannot join, and Unavailable if the launcher is lost: the tasks here are then killed. A signal
+// that asks this machine to end makes the launcher stop the run, and a second one kills the tasks
+// here; then it returns 128 + the signal.
 int join_run(const JoinOptions& options);
 
 // Prints one line for the user of the launcher.
@@ -88,7 +90,7 @@ class RunCore {
     RunLayout layout = {};
     std::vector<TaskHost*> machines = {};                        // by task
     std::function<Environment(const TaskId&)> environment = {};  // added to that of the layout
-    std::function<void()> each_second = {};
+    std::function<void()> look = {};         // called about once a second, or more often
     std::function<void()> child_ended = {};  // called when a child of this process has ended
   };
   // Runs all tasks until they have ended. Returns the exit code.

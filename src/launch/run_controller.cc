@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace cohort::cli {
 namespace {
@@ -72,8 +73,7 @@ void RunController::start() {
 }
 
 bool RunController::restart(size_t task, const Ending& ending) {
-  const auto allowed = options_.max_restarts.find(tasks_[task].start.id.job);
-  const int limit = allowed == options_.max_restarts.end() ? 0 : allowed->second;
+  const int limit = max_restarts(tasks_[task].start.id.job);
   int& restarts = outcomes_[task].restarts;
   if (stopping_ || restarts >= limit || !ending.has_status()) return false;
   ++restarts;
@@ -147,7 +147,16 @@ void RunController::ask_next() {
 
 void RunController::stop(int signal) {
   if (stop_signal_ == 0) stop_signal_ = signal;
+  if (std::exchange(machine_stops_, false)) return;
   if (stopping_) return signal_all(SIGKILL);
+  ask_to_end();
+}
+
+void RunController::stop_for(const std::string& machine, int signal) {
+  if (stopping_) return;
+  say_(fmt::format("the machine at {} was asked to end: stopping the tasks", machine));
+  machine_stops_ = true;
+  stop_signal_ = signal;
   ask_to_end();
 }
 
@@ -156,8 +165,22 @@ void RunController::tick() {
   if (!stopping_ && now >= stop_at_) ask_to_end();
   if (stopping_ && now >= kill_at_) {
     kill_at_ = Clock::Time::max();
+    say_killed();
     signal_all(SIGKILL);
   }
+}
+
+// Tasks that were not asked are left out: they are killed because others kept them waiting.
+void RunController::say_killed() const {
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i) && asked_[i]) labels.push_back(label_of(tasks_[i].start.id));
+  }
+  if (labels.empty()) return;
+  say_(fmt::format("{} did not end within {:g} s and {} killed; see --grace",
+                   shortened(fmt::format("{}", fmt::join(labels, ", ")), kReportWidth),
+                   std::chrono::duration<double>(options_.grace).count(),
+                   labels.size() == 1 ? "was" : "were"));
 }
 
 bool RunController::over() const {
@@ -182,6 +205,25 @@ int RunController::exit_code() const {
   return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
 }
 
+namespace {
+
+// Tells a user who has not asked for restarts of them.
+std::string restart_hint(const RunController& run, size_t task) {
+  const std::string& job = run.tasks()[task].start.id.job;
+  if (!run.outcomes()[task].ending->has_status() || run.max_restarts(job) > 0) return "";
+  return fmt::format("  --max-restarts {}=1 would have started it again\n", job);
+}
+
+// The innermost frames. A main without a line is of a program without debug information.
+std::string stack_of(const std::vector<std::string>& frames) {
+  if (frames.empty()) return "";
+  const bool without_lines = std::ranges::find(frames, "main") != frames.end();
+  return "  where it was:\n" + frame_lines(frames, kFrames) +
+         (without_lines ? "    compile with -g for lines\n" : "");
+}
+
+}  // namespace
+
 std::string failure_report(const RunController& run, size_t guilty,
                            const std::vector<std::string>& log_files) {
   const Ending& ending = *run.outcomes()[guilty].ending;
@@ -194,12 +236,8 @@ std::string failure_report(const RunController& run, size_t guilty,
   std::string text = fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].start.id),
                                  fate, explain(ending));
   if (restarts > 0) text += fmt::format("  it had been restarted {} times\n", restarts);
-  if (ending.not_started.empty()) {
-    const std::vector<std::string>& frames = ending.crash.frames;
-    text += last_lines(ending);
-    if (!frames.empty()) text += "  where it was:\n" + frame_lines(frames, kFrames);
-  }
-  text += others(run, guilty);
+  if (ending.not_started.empty()) text += last_lines(ending) + stack_of(ending.crash.frames);
+  text += restart_hint(run, guilty) + others(run, guilty);
   text += fmt::format("  all it wrote: {}\n", log_files.at(guilty));
   return text;
 }

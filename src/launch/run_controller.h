@@ -40,6 +40,9 @@ class RunController {
   void ended(size_t task, const Ending& ending);
   // Asks all tasks to end; the second call kills them.
   void stop(int signal);
+  // Asks all tasks to end, because a machine that runs some of them was asked to end by the signal.
+  // Kills none: one signal may reach several machines of the run.
+  void stop_for(const std::string& machine, int signal);
   // Stops or kills tasks whose time has come. Call it after events and from time to time.
   void tick();
   // Whether tick() must be called soon.
@@ -60,6 +63,11 @@ class RunController {
   // The task whose death ended the run: the first that died, or one that died just after it and
   // looks more like the cause.
   std::optional<size_t> guilty() const;
+  // How often each task of the job may be started again.
+  int max_restarts(const std::string& job) const {
+    const auto allowed = options_.max_restarts.find(job);
+    return allowed == options_.max_restarts.end() ? 0 : allowed->second;
+  }
 
  private:
   bool running(size_t task) const { return !outcomes_[task].ending.has_value(); }
@@ -72,6 +80,7 @@ class RunController {
   // Sends SIGTERM to the next tasks: the chief first, or else all that train, so that the parameter
   // servers are there while the training is saved.
   void ask_next();
+  void say_killed() const;
   void signal_all(int signal);
 
   const std::vector<RunTask> tasks_;
@@ -86,6 +95,7 @@ class RunController {
   Clock::Time chief_restarted_until_ = Clock::Time::min();  // see kFarewell
   bool failed_ = false;
   bool stopping_ = false;
+  bool machine_stops_ = false;  // a machine was asked to end, and no user has called stop() since
   int stop_signal_ = 0;
 };
 

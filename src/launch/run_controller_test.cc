@@ -144,6 +144,34 @@ TEST(RunController, KillsAtTheSecondInterruption) {
   EXPECT_EQ(run.controller.exit_code(), 128 + SIGINT);
 }
 
+// The manager of a cluster may signal all its machines and the launcher at the same time.
+TEST(RunController, TakesTheSignalOfAMachineForNoSecondInterruption) {
+  WatchedRun run({.workers = 2}, {.max_restarts = {{"worker", 1}}, .grace = 1h});
+  run.controller.stop_for("10.0.0.2", SIGTERM);
+  run.controller.stop_for("10.0.0.3", SIGTERM);
+  run.controller.stop(SIGINT);
+  EXPECT_EQ(run.said, "the machine at 10.0.0.2 was asked to end: stopping the tasks");
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n");
+  run.controller.ended(0, died_of(SIGTERM));
+  run.controller.stop(SIGINT);
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n1 gets 9\n");
+  run.controller.ended(1, died_of(SIGKILL));
+  EXPECT_FALSE(run.controller.guilty());
+  EXPECT_EQ(run.controller.exit_code(), 128 + SIGTERM);
+}
+
+TEST(RunController, NamesTheTasksThatItKillsAfterTheGrace) {
+  WatchedRun run({.workers = 3, .ps = 1}, {.grace = 1500ms});
+  run.controller.stop(SIGTERM);
+  run.controller.ended(1, died_of(SIGTERM));
+  run.controller.tick();
+  EXPECT_EQ(run.said, "");
+  run.clock.advance(1500ms);
+  run.controller.tick();
+  run.controller.tick();
+  EXPECT_EQ(run.said, "worker:0, worker:2 did not end within 1.5 s and were killed; see --grace");
+}
+
 TEST(RunController, AsksTheChiefFirst) {
   WatchedRun run({.workers = 1, .ps = 1, .chief = true}, {.grace = 1h});
   run.controller.stop(SIGINT);
@@ -162,6 +190,34 @@ TEST(RunController, AsksParameterServersAfterThoseThatTrain) {
   EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n");
   run.controller.ended(0, died_of(SIGTERM));
   EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n2 gets 15\n");
+}
+
+TEST(Report, SaysThatAllowedRestartsWouldHaveHelped) {
+  WatchedRun run({.workers = 2});
+  run.controller.ended(1, died_of(SIGKILL));
+  EXPECT_NE(failure_report(run.controller, 1, {"a", "b"})
+                .find("  --max-restarts worker=1 would have started it again\n"),
+            std::string::npos);
+  WatchedRun allowed({.workers = 1}, {.max_restarts = {{"worker", 1}}});
+  allowed.controller.ended(0, died_of(SIGKILL));
+  allowed.controller.ended(0, died_of(SIGKILL));
+  EXPECT_EQ(failure_report(allowed.controller, 0, {"a"}).find("--max-restarts"), std::string::npos);
+  WatchedRun wrong({.workers = 1});
+  wrong.controller.ended(0, {.not_started = "no such program"});
+  EXPECT_EQ(failure_report(wrong.controller, 0, {"a"}).find("--max-restarts"), std::string::npos);
+}
+
+TEST(Report, AsksForDebugInformationIfMainHasNoLine) {
+  const auto report_of = [](const std::string& frame) {
+    WatchedRun run({.workers = 1});
+    Ending dead = died_of(SIGSEGV);
+    dead.crash.frames = {"step() at train.cc:7", frame};
+    run.controller.ended(0, dead);
+    return failure_report(run.controller, 0, {"a"});
+  };
+  EXPECT_NE(report_of("main").find("#1  main\n    compile with -g for lines\n"), std::string::npos)
+      << report_of("main");
+  EXPECT_EQ(report_of("main at train.cc:9").find("compile with -g"), std::string::npos);
 }
 
 TEST(Report, FoldsTheOthers) {

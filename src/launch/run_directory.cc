@@ -68,7 +68,14 @@ std::optional<KnownTasks> read_run_file(const std::string& directory) {
                     .directory = directory};
 }
 
-// Newest first: the names of the directories begin with the time.
+std::vector<std::string> addresses_of(const KnownTasks& run) {
+  std::vector<std::string> addresses;
+  for (const AskedTask& task : run.tasks) addresses.push_back(task.address);
+  return addresses;
+}
+
+// Newest first: the names of the directories begin with the time. A run that several processes of
+// this machine know is listed once, as its oldest process knows it: its launcher, if that is here.
 std::vector<KnownTasks> running_runs() {
   std::error_code none;
   std::vector<std::string> directories;
@@ -80,7 +87,11 @@ std::vector<KnownTasks> running_runs() {
   for (const std::string& directory : directories) {
     std::optional<KnownTasks> found;
     const Status status = capture_status([&] { found = read_run_file(directory); });
-    if (status.ok() && found) runs.push_back(*std::move(found));
+    if (!status.ok() || !found) continue;
+    std::erase_if(runs, [addresses = addresses_of(*found)](const KnownTasks& newer) {
+      return addresses_of(newer) == addresses;
+    });
+    runs.push_back(*std::move(found));
   }
   return runs;
 }
@@ -103,7 +114,7 @@ void make_private_directory(const std::string& path) {
 // Whether the launcher of the run still runs. The name of the directory ends in its process id.
 bool goes_on(const std::filesystem::path& directory) {
   const std::string name = directory.filename().string();
-  const std::optional<int> process = internal::parse_index(name.substr(name.rfind('-') + 1));
+  const std::optional<int> process = internal::parse_non_negative(name.substr(name.rfind('-') + 1));
   return process && *process > 0 && kill(*process, 0) == 0;
 }
 
@@ -148,12 +159,11 @@ std::vector<AskedTask> tasks_of(const ClusterSpec& cluster) {
   return tasks;
 }
 
-void write_run_file(const std::string& run_directory, const RunLayout& layout,
+void write_run_file(const std::string& run_directory, const ClusterSpec& cluster,
                     const std::string& credentials_directory) {
-  std::ofstream(run_directory + kRunFile)
-      << nlohmann::json{{"process", getpid()},
-                        {"cluster", cluster_text(cluster_of(layout))},
-                        {"credentials", credentials_directory}};
+  std::ofstream(run_directory + kRunFile) << nlohmann::json{{"process", getpid()},
+                                                            {"cluster", cluster_text(cluster)},
+                                                            {"credentials", credentials_directory}};
 }
 
 // The file gets its name when it is complete, so that a reader sees this file or the one before. If
@@ -196,8 +206,9 @@ std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
   std::vector<KnownTasks> runs = running_runs();
   if (!runs.empty()) return runs;
   raise(Code::NotFound,
-        "[Status] no tasks to ask: no run of this user goes on here; give addresses (cohort status "
-        "host:port), or TF_CONFIG");
+        "[Status] there are no tasks to ask: '{}' has no run that goes on; set TMPDIR as the run "
+        "has it, or give addresses (cohort status host:port), or TF_CONFIG",
+        runs_directory());
 }
 
 std::string make_run_directory() {
@@ -218,8 +229,6 @@ RunSecrets::RunSecrets(const internal::RunAuthority& authority, std::string dire
 std::string RunSecrets::for_task(const TaskId& task) const {
   return issue(full_name_of(task), task.job + "-" + std::to_string(task.index));
 }
-
-std::string RunSecrets::for_client() const { return issue("client", "client"); }
 
 std::string RunSecrets::issue(const std::string& name, const std::string& label) const {
   const std::string directory = directory_ + "/" + label;

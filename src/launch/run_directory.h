@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "cohort/error.h"
 #include "cohort/server.h"
 #include "launch/run_layout.h"
@@ -31,8 +31,9 @@ enum class Asked { All, Silent };
 void ask_tasks(std::vector<AskedTask>& tasks, const Credentials& credentials,
                std::chrono::milliseconds limit, Asked which = Asked::All);
 
-// Writes the tasks of a run, and how to ask them, to the directory of the run.
-void write_run_file(const std::string& run_directory, const RunLayout& layout,
+// Writes the tasks of a run, and how to ask them, to the directory that this process has for the
+// run.
+void write_run_file(const std::string& run_directory, const ClusterSpec& cluster,
                     const std::string& credentials_directory);
 
 // The progress of the trainings of a run, by the labels of the tasks. The launcher writes it for
@@ -52,8 +53,8 @@ struct KnownTasks {
   std::string directory = {};  // the directory of the run; empty for tasks without a run
 };
 // The tasks at the addresses; without addresses, those of the cluster that the environment
-// describes; without a cluster, those of each current run of this user, the newest first. Throws
-// NotFound if there are none.
+// describes; without a cluster, those of each current run of this user that this machine launched
+// or joined, the newest first. Throws NotFound if there are none.
 std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
                                    const std::string& credentials);
 std::vector<AskedTask> tasks_of(const ClusterSpec& cluster);
@@ -72,7 +73,7 @@ class RunSecrets {
 
   // Writes a new certificate and returns its directory.
   std::string for_task(const TaskId& task) const;
-  std::string for_client() const;
+  std::string for_client() const { return issue("client", "client"); }
 
  private:
   std::string issue(const std::string& name, const std::string& label) const;

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "base/machine.h"
 #include "base/raise.h"
@@ -66,8 +65,8 @@ TaskList parse_addresses(const std::string& text, const std::string& job) {
     addresses.push_back(part);
   }
   if (addresses.empty()) {
-    raise(Code::InvalidArgument, "[Cluster] the job '{}' has no addresses: {}=host:port,host:port",
-          job, job);
+    raise(Code::InvalidArgument,
+          "[Cluster] the job '{}' has no addresses; expected {}=host:port,host:port", job, job);
   }
   return addresses;
 }
@@ -79,7 +78,7 @@ ClusterSpec parse_words(const std::string& text) {
     const size_t equals = part.find('=');
     if (equals == std::string::npos || equals == 0) {
       raise(Code::InvalidArgument,
-            "[Cluster] '{}' is not job=host:port,host:port; jobs are separated by ;", part);
+            "[Cluster] '{}' is not job=host:port,host:port; separate jobs by ;", part);
     }
     const std::string job = part.substr(0, equals);
     if (!jobs.emplace(job, parse_addresses(part.substr(equals + 1), job)).second) {
@@ -95,8 +94,8 @@ ClusterSpec parse_json(const std::string& text) {
   try {
     return ClusterSpec(jobs.get<std::map<std::string, TaskList>>());
   } catch (const nlohmann::json::exception& error) {
-    raise(Code::InvalidArgument, "[Cluster] this is not JSON of jobs with lists of addresses: {}",
-          error.what());
+    raise(Code::InvalidArgument,
+          "[Cluster] the cluster must be JSON of jobs with lists of addresses: {}", error.what());
   }
 }
 
@@ -116,9 +115,7 @@ std::string label_of(const TaskId& task) { return fmt::format("{}:{}", task.job,
 
 bool trains(const TaskId& task) { return task.job == "chief" || task.job == "worker"; }
 
-std::string full_name_of(const TaskId& task) {
-  return fmt::format("/job:{}/replica:0/task:{}", task.job, task.index);
-}
+std::string full_name_of(const TaskId& task) { return internal::task_name(task.job, task.index); }
 
 std::vector<TaskId> tasks_of(const Roles& roles) {
   if (roles.workers + (roles.chief ? 1 : 0) < 1) {

@@ -152,12 +152,6 @@ std::vector<Stall> find_stalls(const std::vector<NamedTask>& tasks,
 StallWatch::StallWatch(std::vector<NamedTask> tasks, Events events)
     : known_(std::move(tasks)), events_(std::move(events)), tasks_(known_.size()) {}
 
-void StallWatch::set_waits(size_t task, const std::vector<internal::ActivityWait>& waits) {
-  tasks_.at(task).waits = waits;
-}
-
-void StallWatch::place_found(size_t task, const TaskPlace& place) { tasks_.at(task).place = place; }
-
 void StallWatch::ended(size_t task) {
   tasks_.at(task) = {};
   tasks_[task].runs = false;

@@ -51,8 +51,10 @@ class StallWatch {
   StallWatch(std::vector<NamedTask> tasks, Events events);
 
   // The current long waits of the task.
-  void set_waits(size_t task, const std::vector<internal::ActivityWait>& waits);
-  void place_found(size_t task, const TaskPlace& place);
+  void set_waits(size_t task, const std::vector<internal::ActivityWait>& waits) {
+    tasks_.at(task).waits = waits;
+  }
+  void place_found(size_t task, const TaskPlace& place) { tasks_.at(task).place = place; }
   // All tasks run at the beginning.
   void ended(size_t task);
   void runs(size_t task);  // also after a restart

@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/text.h"
 #include "launch/child_process.h"
 #include "launch/task_output.h"
 
@@ -65,8 +66,6 @@ bool is_fixed(const std::string& path) {
   return file && header.e_type == ET_EXEC;
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // A frame of the stack.
 struct Frame {
   std::string file;  // its name, without directories
@@ -81,7 +80,7 @@ struct Frame {
 std::string readable(const std::string& line) {
   const size_t at = line.find(" at ");
   if (at == std::string::npos || line.starts_with("??")) return "";
-  const std::string place = file_name(line.substr(at + 4, line.find(" (", at) - at - 4));
+  const std::string place(internal::last_part(line.substr(at + 4, line.find(" (", at) - at - 4)));
   const bool known = place.find('?') == std::string::npos;
   return known ? line.substr(0, at) + " at " + place : line.substr(0, at);
 }
@@ -109,8 +108,9 @@ void mark_interrupted(std::vector<Frame>& frames) {
   if (i + 1 < frames.size()) frames[i + 1].is_call = false;
 }
 
-// Frames of the libraries that raise signals and exceptions.
+// Frames of the libraries that raise signals and exceptions, and of Cohort's own raise().
 bool is_machinery(const Frame& frame) {
+  if (frame.name.find("cohort::internal::raise<") != std::string::npos) return true;
   for (const std::string_view library : {kReporter, "libc.so"sv, "libstdc++"sv, "libgcc"sv}) {
     if (frame.file.starts_with(library)) return true;
   }
@@ -130,7 +130,7 @@ std::vector<std::string> of_interest(const std::vector<Frame>& frames) {
     if (repeated > 0) texts.push_back(fmt::format("(the same {} times more)", repeated));
     repeated = 0;
     texts.push_back(frame->text());
-    if (texts.back().starts_with("main at ")) return texts;
+    if (texts.back() == "main" || texts.back().starts_with("main at ")) return texts;
   }
   if (repeated > 0) texts.push_back(fmt::format("(the same {} times more)", repeated));
   return texts;
@@ -173,7 +173,7 @@ std::string explain_segmentation_fault(const CrashRecord& crash) {
   // A fault has a code; without one a process sent the signal.
   if (crash.signal == 0 || crash.code <= 0) return "segmentation fault (signal 11)";
   const char* const what =
-      crash.address < 4096 ? "a null pointer was used" : "memory that is not there was used";
+      crash.address < 4096 ? "a null pointer was used" : "memory that is not mapped was used";
   return fmt::format("segmentation fault (signal 11): {}, address {:#x}", what, crash.address);
 }
 
@@ -273,7 +273,7 @@ std::vector<std::string> names_of(const std::vector<uint64_t>& addresses,
     const MappedFile* const file = file_at(address, files);
     if (file == nullptr) continue;
     const uint64_t offset = is_fixed(file->path) ? address : address - file->begin;
-    frames.push_back({.file = file_name(file->path), .offset = offset});
+    frames.push_back({.file = std::string(internal::last_part(file->path)), .offset = offset});
     by_file[file->path].push_back(&frames.back());
   }
   if (of == StackOf::Signal) mark_interrupted(frames);

@@ -41,6 +41,8 @@ struct TaskEvents {
   std::function<void(size_t task, const internal::ProgressNote& note)> progress = {};
   // Lines of the timeline of a task that writes one. Called before `ended`.
   std::function<void(size_t task, std::string_view lines)> timeline = {};
+  // The machine was asked to end by the signal, while tasks run there.
+  std::function<void(const std::string& machine, int signal)> interrupted = {};
 };
 
 // A machine on which tasks run: this machine, or a machine that joined the run.
@@ -65,15 +67,16 @@ enum class MachineMessage : uint8_t {
   Held,   // machine: the ports
   Start,  // launcher: start a task
   Signal,
-  Line,      // machine: a task wrote a line
-  Ended,     // machine: a task ended
-  Waits,     // machine: a task has waited for long, or waits no longer
-  Where,     // launcher: asks where a task is
-  Place,     // machine: where a task is
-  Timeline,  // machine: what a task did when
-  Clock,     // launcher: asks for the time; machine: the time
-  Goodbye,   // launcher: the run is over
-  Progress,  // machine: how far the training of a task is
+  Line,         // machine: a task wrote a line
+  Ended,        // machine: a task ended
+  Waits,        // machine: a task has waited for long, or waits no longer
+  Where,        // launcher: asks where a task is
+  Place,        // machine: where a task is
+  Timeline,     // machine: what a task did when
+  Clock,        // launcher: asks for the time; machine: the time
+  Goodbye,      // launcher: the run is over
+  Progress,     // machine: how far the training of a task is
+  Interrupted,  // machine: it was asked to end
 };
 
 inline constexpr size_t kMaxTasks = 1 << 16;
@@ -88,7 +91,7 @@ inline internal::MessageReader open_message(const internal::Message& message) {
 }
 inline MachineMessage read_kind(internal::MessageReader& reader) {
   return static_cast<MachineMessage>(
-      reader.number(static_cast<uint64_t>(MachineMessage::Progress)));
+      reader.number(static_cast<uint64_t>(MachineMessage::Interrupted)));
 }
 inline MachineMessage kind_of(const internal::Message& message) {
   internal::MessageReader reader = open_message(message);
@@ -149,6 +152,11 @@ struct MachineClock {
   static constexpr auto kKind = MachineMessage::Clock;
   std::chrono::nanoseconds time{};  // of the steady clock
   static void list_fields(auto& fields, auto& m) { fields(m.time); }
+};
+struct MachineInterrupted {
+  static constexpr auto kKind = MachineMessage::Interrupted;
+  int signal = 0;
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.signal, kMaxSignal)); }
 };
 struct MachineGoodbye {
   static constexpr auto kKind = MachineMessage::Goodbye;

@@ -28,7 +28,7 @@ constexpr std::array kColours = {36, 33, 35, 32, 34, 31};
 int descriptor(Stream stream) { return stream == Stream::Output ? STDOUT_FILENO : STDERR_FILENO; }
 
 // How long write_out() may still wait for readers; empty: without a limit.
-std::optional<std::chrono::milliseconds> patience;
+std::optional<std::chrono::milliseconds> time_left;
 
 // Whether a signal that asks this process to end waits to be read.
 bool is_asked_to_end() {
@@ -38,14 +38,14 @@ bool is_asked_to_end() {
          sigismember(&pending, SIGHUP) == 1;
 }
 
-// Waits until the file takes more bytes. False if the patience is over.
+// Waits until the file takes more bytes. False if the time is over.
 bool wait_until_writable(int fd) {
   pollfd file{.fd = fd, .events = POLLOUT, .revents = 0};
   for (;;) {
-    const auto limit = std::min(patience.value_or(kLookForSignals), kLookForSignals);
+    const auto limit = std::min(time_left.value_or(kLookForSignals), kLookForSignals);
     if (poll(&file, 1, static_cast<int>(limit.count())) > 0) return true;
-    if (patience) *patience -= limit;
-    if (patience && patience->count() <= 0) return false;
+    if (time_left) *time_left -= limit;
+    if (time_left && time_left->count() <= 0) return false;
     if (is_asked_to_end()) hurry_readers();
   }
 }
@@ -123,7 +123,7 @@ Json about_process(size_t task, const char* what, const Json& args) {
 }  // namespace
 
 void hurry_readers() {
-  if (!patience) patience = std::chrono::seconds(2);
+  if (!time_left) time_left = std::chrono::seconds(2);
 }
 
 void write_out(Stream stream, std::string_view text) {
@@ -231,6 +231,8 @@ ProgressView::ProgressView(std::string run_directory, std::vector<std::string> l
       interval_(interval),
       printed_(Clock::now()) {}
 
+bool ProgressView::is_live() const { return row_descriptor() >= 0; }
+
 void ProgressView::set(size_t task, const internal::ProgressNote& note) {
   const bool changes =
       note.text.empty() ? notes_.erase(task) > 0 : std::exchange(notes_[task], note) != note;
@@ -249,7 +251,7 @@ void ProgressView::show() {
   const auto first =
       std::ranges::find_if(notes_, [](const auto& each) { return !each.second.quiet; });
   const bool shown = first != notes_.end();
-  if (row_descriptor() >= 0) {
+  if (is_live()) {
     show_row(shown ? fmt::format("[{}] {}", labels_.at(first->first), printable(first->second.text))
                    : "");
   } else if (shown && Clock::now() - printed_ >= interval_) {
@@ -288,7 +290,10 @@ void TraceFile::write() const {
          << about_process(task, "process_sort_index", {{"sort_index", task}}).dump();
   }
   file << events_ << "\n]}\n";
-  if (!file.flush()) internal::raise(Code::DataLoss, "[Run] --trace: '{}' is not whole", path_);
+  if (!file.flush()) {
+    internal::raise(Code::DataLoss,
+                    "[Run] --trace: '{}' is incomplete: not all of it could be written", path_);
+  }
 }
 
 }  // namespace cohort::cli

@@ -85,6 +85,8 @@ class ProgressView {
   ProgressView(std::string run_directory, std::vector<std::string> labels, PrintLine print,
                std::chrono::milliseconds interval = std::chrono::seconds(3));
 
+  // Whether a row on a terminal shows each change.
+  bool is_live() const;
   // An empty note: the task has stopped training.
   void set(size_t task, const internal::ProgressNote& note);
 

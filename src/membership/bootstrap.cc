@@ -123,12 +123,6 @@ Bootstrap::Actions Bootstrap::time_passed(Time now) {
   return take_actions();
 }
 
-Bootstrap::Actions Bootstrap::fail(Time now, const Status& why) {
-  now_ = now;
-  note_problem(why, false);
-  return take_actions();
-}
-
 // ---- Connections
 
 void Bootstrap::dial_succeeded(int id, ConnectionId connection, const Peer& peer) {
@@ -171,7 +165,7 @@ void Bootstrap::accepted(ConnectionId connection, const Peer& peer) {
   if (!found.ok()) {
     send(connection, {.kind = Kind::Problem, .status = found});
     if (member.id < workers_.size() && peer.name == name_of(static_cast<int>(member.id))) {
-      worker(member.id).is_told = true;
+      worker(member.id).knows_failure = true;
     }
     return note_problem(found, false);
   }
@@ -260,7 +254,7 @@ void Bootstrap::take_busy(ConnectionId connection, const std::string& text) {
   close(connection);
   if (is_leader() || options_.self.resumes() || now_ <= kBusyTime) return;
   note_problem({.code = Code::AlreadyExists,
-                .message = fmt::format("[{}] {} ({}) comes to a group that has begun: {}",
+                .message = fmt::format("[{}] {} ({}) tries to join a group that has begun: {}",
                                        options_.component, options_.self.peer.name,
                                        options_.self.process, text)},
                false);
@@ -376,7 +370,7 @@ void Bootstrap::give_up_if_late() {
 
 // ---- Problems
 
-void Bootstrap::note_problem(const Status& why, bool is_told) {
+void Bootstrap::note_problem(const Status& why, bool by_other) {
   if (stage_ == Stage::Formed) {
     actions_.push_back({.kind = Action::Kind::Warn,
                         .text = fmt::format("[{}] a process could not join this group: {}",
@@ -385,10 +379,10 @@ void Bootstrap::note_problem(const Status& why, bool is_told) {
   if (stage_ != Stage::Gathering) return;
   failure_ = why;
   stage_ = Stage::Telling;
-  told_until_ = now_ + kTellTime;
+  tell_until_ = now_ + kTellTime;
   // The worker that found the problem tells all, and so does the leader.
-  if (is_told && !is_leader()) told_until_ = now_;
-  if (told_until_ > now_) tell_all();
+  if (by_other && !is_leader()) tell_until_ = now_;
+  if (tell_until_ > now_) tell_all();
   finish_telling();
 }
 
@@ -400,38 +394,24 @@ void Bootstrap::tell_all() {
   for (int id = 0; id < options_.workers.size(); ++id) {
     Worker& at = worker(static_cast<uint64_t>(id));
     // If this process cannot listen, another process may do so at its address.
-    if (id == self_id() && can_listen) at.is_told = true;
+    if (id == self_id() && can_listen) at.knows_failure = true;
     if (at.dialed) tell(at, *at.dialed);
-    if (!at.is_told) dial(id);
+    if (!at.knows_failure) dial(id);
   }
 }
 
-void Bootstrap::tell(Worker& told, ConnectionId connection) {
-  send(connection, {.kind = Kind::Problem, .status = failure_});
-  told.is_told = true;
-}
-
 void Bootstrap::finish_telling() {
-  const bool all_told =
-      std::all_of(workers_.begin(), workers_.end(), [](const Worker& at) { return at.is_told; });
-  if (now_ < told_until_ && !all_told) {
+  const bool all_told = std::all_of(workers_.begin(), workers_.end(),
+                                    [](const Worker& at) { return at.knows_failure; });
+  if (now_ < tell_until_ && !all_told) {
     for (int id = 0; id < options_.workers.size(); ++id) {
       Worker& at = worker(static_cast<uint64_t>(id));
-      if (!at.is_told && now_ >= at.next_dial) dial(id);
+      if (!at.knows_failure && now_ >= at.next_dial) dial(id);
     }
     return;
   }
   stage_ = Stage::Failed;
   actions_.push_back({.kind = Action::Kind::Finish});
-}
-
-void Bootstrap::send(ConnectionId connection, BootstrapMessage message) {
-  actions_.push_back(
-      {.kind = Action::Kind::Send, .connection = connection, .message = std::move(message)});
-}
-
-void Bootstrap::close(ConnectionId connection) {
-  actions_.push_back({.kind = Action::Kind::Close, .connection = connection});
 }
 
 }  // namespace cohort::internal

@@ -93,7 +93,11 @@ class Bootstrap {
   // To be called at least every 100 ms until Finish.
   Actions time_passed(Time now);
   // This process cannot be a member.
-  Actions fail(Time now, const Status& why);
+  Actions fail(Time now, const Status& why) {
+    now_ = now;
+    note_problem(why, false);
+    return take_actions();
+  }
   // The group that was formed has lost a member, and workers that come wait for its successor.
   void group_lost() { is_lost_ = true; }
 
@@ -124,7 +128,7 @@ class Bootstrap {
     bool is_dialing = false;
     std::optional<ConnectionId> dialed = {};  // the connection that this worker opened
     Time next_dial{0};
-    bool is_told = false;  // of the failure
+    bool knows_failure = false;
     std::string reason = {};
   };
 
@@ -147,15 +151,23 @@ class Bootstrap {
   void dial_missing();
   void tell_waiting();
   void give_up_if_late();
-  // `is_told`: another worker found the problem, and tells all.
-  void note_problem(const Status& why, bool is_told);
+  // `by_other`: another worker found the problem, and tells all.
+  void note_problem(const Status& why, bool by_other);
   void tell_all();
   void finish_telling();
-  void tell(Worker& told, ConnectionId connection);
+  void tell(Worker& to, ConnectionId connection) {
+    send(connection, {.kind = Kind::Problem, .status = failure_});
+    to.knows_failure = true;
+  }
   void dial(int id);
 
-  void send(ConnectionId connection, BootstrapMessage message);
-  void close(ConnectionId connection);
+  void send(ConnectionId connection, BootstrapMessage message) {
+    actions_.push_back(
+        {.kind = Action::Kind::Send, .connection = connection, .message = std::move(message)});
+  }
+  void close(ConnectionId connection) {
+    actions_.push_back({.kind = Action::Kind::Close, .connection = connection});
+  }
   Actions take_actions() { return std::exchange(actions_, {}); }
 
   const Options options_;
@@ -165,7 +177,7 @@ class Bootstrap {
   bool is_lost_ = false;
   Status failure_;
   Time now_{0};
-  Time told_until_{0};
+  Time tell_until_{0};
   Time next_waiting_{0};
   uint64_t generation_ = 0;
   std::vector<Member> members_;

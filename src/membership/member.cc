@@ -14,10 +14,6 @@
 namespace cohort::internal {
 namespace {
 
-std::string task_name(const std::string& job, int index) {
-  return fmt::format("/job:{}/replica:0/task:{}", job, index);
-}
-
 void add_job(const ClusterSpec& cluster, const std::string& job, WorkerList& list) {
   if (!cluster.has_job(job)) return;
   for (const int index : cluster.task_indices(job)) {

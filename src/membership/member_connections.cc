@@ -99,7 +99,7 @@ std::vector<Group> in_process_groups(const std::vector<Peer>& peers) {
 
 // The connections of a group whose members have endpoints.
 struct PendingConnections::State : MemberConnections {
-  void open(std::weak_ptr<Endpoint> own_endpoint, const Group& of) {
+  void open(std::weak_ptr<Endpoint> local_endpoint, const Group& of) {
     for (int rank = 0; rank < of.size(); ++rank) {
       const std::string& name = of.peers[static_cast<size_t>(rank)].name;
       const auto [other, is_new] = ranks.emplace(name, rank);
@@ -107,7 +107,7 @@ struct PendingConnections::State : MemberConnections {
       raise(Code::InvalidArgument, "[Collective] ranks {} and {} have one name, {}", other->second,
             rank, name);
     }
-    endpoint = std::move(own_endpoint);
+    endpoint = std::move(local_endpoint);
     group = of;
   }
 
@@ -122,13 +122,13 @@ struct PendingConnections::State : MemberConnections {
                                       const std::function<bool()>& is_wanted) override {
     const Peer& wanted = group.peers[static_cast<size_t>(rank)];
     const auto held = endpoint.lock();
-    if (!held) raise(Code::Cancelled, "[Collective] the endpoint of {} has ended", own_name());
+    if (!held) raise(Code::Cancelled, "[Collective] the endpoint of {} has ended", local_name());
     auto connection = held->connect(wanted.address, deadline, group.generation, is_wanted);
     const Peer& found = connection->peer();
     if (found.name != wanted.name) {
       raise(Code::FailedPrecondition,
             "[Collective] {} expected {} at {}, found {}; give each task an address of its own",
-            own_name(), wanted.name, wanted.address, found.name);
+            local_name(), wanted.name, wanted.address, found.name);
     }
     if (is_another(found, wanted)) throw Error(started_again(Code::Unavailable, found, wanted));
     return connection;
@@ -149,11 +149,12 @@ struct PendingConnections::State : MemberConnections {
     if (known == ranks.end()) {
       std::vector<std::string> names;
       for (const Peer& peer : group.peers) names.push_back(peer.name);
-      return {.code = Code::FailedPrecondition,
-              .message = fmt::format(
-                  "[Collective] {} connects to {} and is not a member of its group, {}; start all "
-                  "tasks with the same cluster",
-                  found.name, own_name(), excerpt(fmt::format("{}", fmt::join(names, ", ")), 500))};
+      return {
+          .code = Code::FailedPrecondition,
+          .message = fmt::format(
+              "[Collective] {} connects to {} and is not a member of its group, {}; start all "
+              "tasks with the same cluster",
+              found.name, local_name(), excerpt(fmt::format("{}", fmt::join(names, ", ")), 500))};
     }
     const Peer& wanted = group.peers[static_cast<size_t>(known->second)];
     if (is_another(found, wanted)) return started_again(Code::Aborted, found, wanted);
@@ -161,8 +162,8 @@ struct PendingConnections::State : MemberConnections {
     return {.code = Code::Aborted,
             .message = fmt::format(
                 "[Collective] {} connects for generation {} of the group, {} is in generation {}; "
-                "the one of the earlier generation must join again, or be started again",
-                found.name, found.generation, own_name(), group.generation)};
+                "the task of the earlier generation must join again, or be started again",
+                found.name, found.generation, local_name(), group.generation)};
   }
 
   // Whether `found` is a later or an earlier process of the wanted name, where that is known.
@@ -175,10 +176,12 @@ struct PendingConnections::State : MemberConnections {
             .message = fmt::format(
                 "[Collective] {} at {} has been started again since the group of {} began, with "
                 "incarnation {:016x} instead of {:016x}; all members must form a new group",
-                wanted.name, wanted.address, own_name(), found.incarnation, wanted.incarnation)};
+                wanted.name, wanted.address, local_name(), found.incarnation, wanted.incarnation)};
   }
 
-  const std::string& own_name() const { return group.peers[static_cast<size_t>(group.rank)].name; }
+  const std::string& local_name() const {
+    return group.peers[static_cast<size_t>(group.rank)].name;
+  }
 
   EarlyConnections<std::shared_ptr<Connection>> early;
   RareLog rare_log;

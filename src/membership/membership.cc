@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/host_identity.h"
-#include "base/log.h"
 #include "base/random_number.h"
 #include "rpc/make_endpoint.h"
 
@@ -181,7 +180,7 @@ void Membership::watch(milliseconds silence_limit, const Lost& lost) {
 
 void Membership::start_dialers() {
   for (int i = 0; i < std::min(kMaxDialers, workers_.size()); ++i) {
-    dialers_.emplace_back("join", [this](const std::stop_token& stop) { run_dialer(stop); });
+    dialers_.emplace_back("dialer", [this](const std::stop_token& stop) { run_dialer(stop); });
   }
 }
 
@@ -240,7 +239,7 @@ void Membership::received(uint64_t connection, const Message& message) {
     const auto decoded = decode_rest<BootstrapMessage>(reader);
     handle([&](Bootstrap& bootstrap) { return bootstrap.received(now(), connection, decoded); });
   });
-  if (!status.ok()) rare_log_.warning("{}", status.to_string());
+  if (!status.ok()) rare_log_.warning("{}", status.message);
 }
 
 void Membership::lost(uint64_t connection) {
@@ -295,12 +294,6 @@ void Membership::perform(const Bootstrap::Action& action) {
   }
 }
 
-std::shared_ptr<Connection> Membership::find(uint64_t connection) {
-  const std::lock_guard lock(mutex_);
-  const auto found = open_.find(connection);
-  return found != open_.end() ? found->second.connection : nullptr;
-}
-
 void Membership::drop_ended() {
   std::vector<std::shared_ptr<Connection>> ended;
   const std::lock_guard lock(mutex_);
@@ -320,7 +313,7 @@ void Membership::report_wait() {
     missing = bootstrap_->missing();
     text = bootstrap_->describe_missing();
   }
-  if (time >= began_ + stall_patience() && missing != noted_) {
+  if (time >= began_ + stall_limit() && missing != noted_) {
     std::vector<std::string> names;
     for (const int id : missing) names.push_back(workers_.workers[static_cast<size_t>(id)].name);
     // A leader that is there may itself wait for another worker.

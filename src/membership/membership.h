@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "membership/bootstrap.h"
 #include "membership/member_connections.h"
 #include "rpc/heartbeat.h"
@@ -89,7 +89,11 @@ class Membership {
   void perform(const Actions& actions);
   void perform(const Bootstrap::Action& action);
   // Null if the connection has ended.
-  std::shared_ptr<Connection> find(uint64_t connection);
+  std::shared_ptr<Connection> find(uint64_t connection) {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(connection);
+    return found != open_.end() ? found->second.connection : nullptr;
+  }
   void drop_ended();
   // Logs which workers are missing, after 2 s and then after twice the time, and notes a long wait
   // in the process's Activity.

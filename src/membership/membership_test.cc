@@ -5,6 +5,7 @@
 
 #include <future>
 
+#include "base/text.h"
 #include "rpc/dialer.h"
 #include "rpc/listener.h"
 #include "rpc/make_endpoint.h"
@@ -254,13 +255,98 @@ TEST(Membership, AConnectionOfAnotherGenerationIsRefused) {
     return why.get();
   };
   EXPECT_NE(ended().message.find(
-                "b connects for generation 4 of the group, a is in generation 5; the one of the "
+                "b connects for generation 4 of the group, a is in generation 5; the task of the "
                 "earlier generation must join again"),
             std::string::npos);
   const auto right = connect(5);
   EXPECT_EQ(accepted.get_future().get(), 1);
   other->stop();
   listening->stop();
+}
+
+// ---- What strangers cause in the log
+
+size_t lines_with(const std::string& part, const std::string& log) {
+  size_t count = 0;
+  for (const std::string_view line : split(log, '\n')) {
+    count += line.find(part) != std::string_view::npos ? 1 : 0;
+  }
+  return count;
+}
+
+// Of a process that is a worker by its settings, and has no place in the list of workers.
+Peer stranger(const std::string& settings) {
+  return {.name = "a stranger", .incarnation = 7, .build = COHORT_VERSION, .settings = settings};
+}
+
+TEST(Membership, WritesOneLineForManyMalformedMessages) {
+  const WorkerList workers = two_workers(0);
+  testing::internal::CaptureStderr();
+  auto leading = std::async(std::launch::async, [&] {
+    return capture_status([&] { Membership(workers, {.timeout = std::chrono::hours(1)}); });
+  });
+  const auto endpoint = make_endpoint(
+      {.self = stranger(encode_settings({.id = 1, .workers = 2, .process = "a process"}))});
+  const auto connection =
+      endpoint->connect(workers.workers[0].address, steady_clock::now() + seconds(10));
+  connection->start({.received = [](const Message&) {}, .ended = [](const Status&) {}});
+  for (int i = 0; i < 100; ++i) connection->send({.header = std::string(1 + size_t(i), '\xff')});
+  // After these messages, and the end of the leader.
+  Message problem;
+  MessageWriter(problem, "a stranger")(
+      BootstrapMessage{.status = {.code = Code::Aborted, .message = "enough"}});
+  connection->send(std::move(problem));
+  const Status status = leading.get();
+  endpoint->stop();
+  EXPECT_EQ(status.code, Code::Aborted) << status;
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_with("a message between workers", log), 1u) << log;
+}
+
+TEST(Membership, WritesOneLineForManyProcessesThatCannotJoin) {
+  auto joining = std::async(std::launch::async, [] {
+    return std::make_unique<Membership>(two_workers(1), Membership::Options{});
+  });
+  const auto leader = std::make_unique<Membership>(two_workers(0), Membership::Options{});
+  const auto follower = joining.get();
+  testing::internal::CaptureStderr();
+  const auto endpoint = make_endpoint({.self = stranger("\x4dwhatever follows")});
+  for (int i = 0; i < 100; ++i) {
+    ProblemListener listener;
+    const auto connection =
+        endpoint->connect(two_workers(0).workers[0].address, steady_clock::now() + seconds(10));
+    listener.start(connection);
+    EXPECT_EQ(listener.problem().code, Code::FailedPrecondition);
+    connection->close({});
+  }
+  endpoint->stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_with("a process could not join this group", log), 1u) << log;
+}
+
+TEST(Membership, WritesOneLineForManyConnectionsOfAnotherName) {
+  const PendingConnections pending;
+  const std::shared_ptr<Endpoint> listening =
+      make_endpoint({.self = {.name = "a", .address = "127.0.0.1:0"}}, pending.accept());
+  Group group{.peers = {{.name = "a"}, {.name = "b"}}, .hosts = {"", ""}};
+  pending.open(listening, group);
+  group.connections->listen([](int, const auto&) { ADD_FAILURE() << "the connection was taken"; });
+  testing::internal::CaptureStderr();
+  const std::shared_ptr<Endpoint> other = make_endpoint({.self = {.name = "a stranger"}});
+  for (int i = 0; i < 100; ++i) {
+    const auto deadline = steady_clock::now() + seconds(10);
+    const auto connection = other->connect(listening->self().address, deadline, 1);
+    std::promise<void> refused;
+    connection->start(
+        {.received = [](const Message&) {}, .ended = [&](const Status&) { refused.set_value(); }});
+    auto end = refused.get_future();
+    EXPECT_TRUE(connection->deliver_until(
+        [&] { return end.wait_for(seconds(0)) == std::future_status::ready; }, deadline));
+  }
+  other->stop();
+  listening->stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_with("is not a member of its group", log), 1u) << log;
 }
 
 }  // namespace

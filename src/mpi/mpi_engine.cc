@@ -1,5 +1,3 @@
-#include "mpi/mpi_engine.h"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,6 +8,7 @@
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
 #include "collectives/engine.h"
+#include "mpi/mpi_group.h"
 #include "mpi/mpi_world.h"
 
 namespace cohort::internal {
@@ -25,25 +24,13 @@ constexpr PollPolicy kPolicy{.awake = std::chrono::milliseconds(2),
 constexpr std::chrono::milliseconds kLastLooks{500};
 
 std::optional<MPI_Datatype> mpi_dtype(DType dtype) {
-  switch (dtype) {
-    case kInt8:
-      return MPI_INT8_T;
-    case kBool:
-    case kUInt8:
-      return MPI_UINT8_T;
-    case kInt16:
-      return MPI_INT16_T;
-    case kInt32:
-      return MPI_INT32_T;
-    case kInt64:
-      return MPI_INT64_T;
-    case kFloat32:
-      return MPI_FLOAT;
-    case kFloat64:
-      return MPI_DOUBLE;
-    default:
-      return std::nullopt;
+  static const std::pair<DType, MPI_Datatype> known[] = {
+      {kInt8, MPI_INT8_T},   {kBool, MPI_UINT8_T},  {kUInt8, MPI_UINT8_T}, {kInt16, MPI_INT16_T},
+      {kInt32, MPI_INT32_T}, {kInt64, MPI_INT64_T}, {kFloat32, MPI_FLOAT}, {kFloat64, MPI_DOUBLE}};
+  for (const auto& [ours, theirs] : known) {
+    if (ours == dtype) return theirs;
   }
+  return std::nullopt;
 }
 
 MPI_Op mpi_op(ReduceOp op) {

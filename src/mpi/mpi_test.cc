@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "mpi/mpi_group.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -113,6 +114,34 @@ TEST(Mpi, MakesGroupsOfSomeMembers) {
   }
   EXPECT_EQ(part.all_reduce(filled(3, own)).at<float>({0}), expected);
   EXPECT_EQ(group.all_reduce(filled(3, own)).at<float>({0}), sum_of_ranks());
+}
+
+TEST(Mpi, AMemberThatDoesNotFitIsAnErrorEverywhere) {
+  const auto rank = static_cast<uint64_t>(everybody().rank());
+  const auto expect_refused = [&](std::string_view difference, const auto& change) {
+    internal::Member self{.peer = {.name = everybody().member(everybody().rank()),
+                                   .incarnation = 100 + rank,
+                                   .build = "1.2.3"},
+                          .id = rank,
+                          .workers = static_cast<uint64_t>(everybody().size()),
+                          .process = "process " + std::to_string(rank)};
+    EXPECT_EQ(internal::exchange_members(self)[0].process, "process 0");
+    if (everybody().size() == 1) return;
+    if (rank == 1) change(self);
+    const Status status = error_of([&] { internal::exchange_members(self); });
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    for (const std::string_view part : {std::string_view("task:0 (process 0)"),
+                                        std::string_view("task:1 (process 1)"), difference}) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << status.to_string();
+    }
+  };
+  using internal::Member;
+  expect_refused("builds of the library, 1.2.3 and 9.9.9",
+                 [](Member& member) { member.peer.build = "9.9.9"; });
+  expect_refused("for collectives, the other 'nccl'",
+                 [](Member& member) { member.engine = "nccl"; });
+  expect_refused("the other with x", [](Member& member) { member.settings = "x"; });
+  expect_refused("the other 9 workers", [](Member& member) { member.workers = 9; });
 }
 
 TEST(Mpi, DifferentCallsAreAnErrorEverywhere) {

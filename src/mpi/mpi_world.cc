@@ -41,10 +41,9 @@ bool MpiWorld::is_usable() const {
 
 void MpiWorld::check_usable() const {
   if (is_usable()) return;
-  raise(
-      Code::FailedPrecondition,
-      "[Mpi] MPI can not be used any more: it has ended, or an earlier collective failed and left "
-      "it in an unknown state; start the job again");
+  raise(Code::FailedPrecondition,
+        "[Mpi] MPI cannot be used any more: it has ended, or an earlier collective failed and left "
+        "it in an unknown state; start the job again");
 }
 
 void MpiWorld::check(int result, std::string_view name) {

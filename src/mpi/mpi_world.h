@@ -16,8 +16,6 @@ class MpiWorld {
  public:
   // Starts MPI unless the program has. Throws FailedPrecondition when threads may not take turns.
   static MpiWorld& of_process();
-  MpiWorld(const MpiWorld&) = delete;
-  MpiWorld& operator=(const MpiWorld&) = delete;
   ~MpiWorld();
 
   int rank() const { return rank_; }

@@ -6,6 +6,7 @@
 #include "base/raise.h"
 #include "cohort/nn_layers.h"
 #include "graph/scopes.h"
+#include "nn/made_once.h"
 #include "variables/single_variable.h"
 #include "variables/variable_creators.h"
 
@@ -16,6 +17,7 @@ using cohort::internal::FirstCallInitializer;
 using cohort::internal::KernelAndBias;
 using cohort::internal::MadeOnce;
 using cohort::internal::raise;
+using cohort::internal::SiteScope;
 
 namespace {
 
@@ -24,11 +26,13 @@ namespace {
 Variable make_with(const Initializer& initializer, const Shape& shape, DType dtype,
                    VariableOptions options, const void* first_call_of) {
   if (!is_floating(dtype)) {
-    raise(Code::InvalidArgument, "[{}] a layer's dtype must be floating, got {}", options.name,
+    raise(Code::InvalidArgument, "[Layer] the dtype of '{}' must be floating, got {}", options.name,
           to_string(dtype));
   }
   if (!initializer) {
-    raise(Code::InvalidArgument, "[{}] the initializer is empty", options.name);
+    raise(Code::InvalidArgument,
+          "[Layer] '{}': the initializer is empty; leave the option out, or give a function",
+          options.name);
   }
   options.shape = shape;
   options.dtype = dtype;
@@ -80,7 +84,7 @@ int64_t size_to_infer(std::string_view layer, const Tensor& x, int axis, std::st
   const bool exists = shape.has_rank() && (axis < 0 ? shape.rank() >= -axis : shape.rank() > axis);
   if (exists && shape[axis] >= 0) return shape[axis];
   raise(Code::InvalidArgument,
-        "[{}] the first call tells the number of {} (dimension {}), but its input has shape {}; "
+        "[{}] the first call sets the number of {} (dimension {}), but its input has shape {}; "
         "give the number when the layer is made",
         layer, what, axis, shape.to_string());
 }
@@ -214,8 +218,9 @@ Dense::Dense(int64_t outputs, const DenseOptions& options)
   set_built(false);
 }
 
-Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options)
+Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options, Site site)
     : Dense(outputs, options) {
+  const SiteScope there(site);
   make_weights(inputs);
 }
 
@@ -246,13 +251,17 @@ Tensor Dense::before_activation(const Tensor& x) const {
 }
 
 Tensor embedding_lookup(const Variable& table, const Tensor& ids, Site site) {
+  const SiteScope there(site);
   const cohort::internal::RowReads never_cached;
-  return embedding_lookup(static_cast<Tensor>(table), ids, site);
+  return embedding_lookup(static_cast<Tensor>(table), ids);
 }
 
-Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options)
-    : table_(register_variable("table", make_variable("embedding/table", options.initializer,
-                                                      table_shape(count, width), options.dtype))) {}
+Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, Site site) {
+  const SiteScope there(site);
+  table_ = register_variable("table", make_variable("embedding/table", options.initializer,
+                                                    table_shape(count, width), options.dtype));
+  add_regularizer(table_, options.regularizer);
+}
 
 Tensor Embedding::operator()(const Tensor& ids, Site site) const {
   return embedding_lookup(table_, ids, site);
@@ -292,8 +301,9 @@ Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOpt
 }
 
 Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
-               const Conv2dLayerOptions& options)
+               const Conv2dLayerOptions& options, Site site)
     : Conv2d(output_channels, kernel_size, options) {
+  const SiteScope there(site);
   make_weights(input_channels);
 }
 
@@ -334,12 +344,14 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
     : formula_(options.formula),
       epsilon_(epsilon_of(options.formula, options.epsilon)),
       share_(share_of_batch(options)),
-      dtype_(options.dtype),
+      options_(options),
       weights_(std::make_shared<MadeOnce<Weights>>()) {
   set_built(false);
 }
 
-BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Site site)
+    : BatchNorm(options) {
+  const SiteScope there(site);
   make_weights(channels);
 }
 
@@ -350,23 +362,26 @@ const BatchNorm::Weights& BatchNorm::weights() const {
 const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
                                                   const void* first_call_of) const {
   const Shape shape = channels_shape(channels);
+  const DType dtype = options_.dtype;
   // Braces make the variables from left to right.
-  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype_, first_call_of),
-               make_variable("batch_norm/offset", zeros(), shape, dtype_, first_call_of),
-               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype_, first_call_of),
-               make_statistic("batch_norm/moving_variance", ones(), shape, dtype_, first_call_of)};
+  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype, first_call_of),
+               make_variable("batch_norm/offset", zeros(), shape, dtype, first_call_of),
+               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype, first_call_of),
+               make_statistic("batch_norm/moving_variance", ones(), shape, dtype, first_call_of)};
   BatchNorm self = *this;  // a handle to the same layer that is not const
   return weights_->keep(std::move(made), [&](const Weights& kept) {
     self.register_variable("scale", kept.scale);
     self.register_variable("offset", kept.offset);
     self.register_variable("moving_mean", kept.moving_mean);
     self.register_variable("moving_variance", kept.moving_variance);
+    self.add_regularizer(kept.scale, options_.scale_regularizer);
+    self.add_regularizer(kept.offset, options_.offset_regularizer);
     self.set_built(true);
   });
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
-  const cohort::internal::SiteScope made_there(site);
+  const SiteScope made_there(site);
   const Weights* made = weights_->get();
   if (made == nullptr)
     made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
@@ -388,19 +403,50 @@ void BatchNorm::move_averages(const Weights& weights, const Tensor& x,
                share_, x);
 }
 
-LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)
+LayerNorm::LayerNorm(const LayerNormOptions& options)
     : epsilon_(epsilon_of(options.formula, options.epsilon)),
-      scale_(register_variable(
-          "scale", make_variable("layer_norm/scale", ones(), checked_sizes(sizes), options.dtype))),
-      offset_(register_variable(
-          "offset", make_variable("layer_norm/offset", zeros(), sizes, options.dtype))) {}
+      options_(options),
+      weights_(std::make_shared<MadeOnce<Weights>>()) {
+  set_built(false);
+}
+
+LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options, Site site)
+    : LayerNorm(options) {
+  const SiteScope there(site);
+  make_weights(sizes);
+}
+
+const LayerNorm::Weights& LayerNorm::weights() const {
+  return made_weights(*weights_, "LayerNorm", "elements");
+}
+
+const LayerNorm::Weights& LayerNorm::make_weights(const Shape& sizes,
+                                                  const void* first_call_of) const {
+  const Shape& shape = checked_sizes(sizes);
+  const DType dtype = options_.dtype;
+  // Braces make the variables from left to right.
+  Weights made{make_variable("layer_norm/scale", ones(), shape, dtype, first_call_of),
+               make_variable("layer_norm/offset", zeros(), shape, dtype, first_call_of)};
+  LayerNorm self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("scale", kept.scale);
+    self.register_variable("offset", kept.offset);
+    self.add_regularizer(kept.scale, options_.scale_regularizer);
+    self.add_regularizer(kept.offset, options_.offset_regularizer);
+    self.set_built(true);
+  });
+}
 
 Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
-  const Shape sizes = scale_.shape();
+  const SiteScope there(site);
+  const Weights* made = weights_->get();
+  if (made == nullptr)
+    made = &make_weights({size_to_infer("LayerNorm", x, -1, "elements")}, weights_.get());
+  const Shape sizes = made->scale.shape();
   for (int i = 1; i <= sizes.rank(); ++i) {
     require_size("LayerNorm", x, -i, sizes[-i], "elements");
   }
-  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_}, site);
+  return layer_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
 }
 
 }  // namespace nn

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "cohort/function.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/random.h"
 #include "support/expect_error.h"
 
@@ -73,9 +73,10 @@ TEST(DenseLayer, LearnsItsNumberOfInputsFromTheFirstCall) {
 TEST(Layers, AreBuiltWhenTheyHaveTheirVariables) {
   const nn::Sequential known{nn::Dense(3, 2), nn::relu, nn::BatchNorm(2), nn::Dropout(0.5)};
   EXPECT_TRUE(known.is_built());
-  const nn::Sequential convolution{nn::Conv2d(2, 1)}, norm{nn::BatchNorm()};
+  const nn::Sequential convolution{nn::Conv2d(2, 1)}, norm{nn::BatchNorm()},
+      layer_norm{nn::LayerNorm()};
   const nn::Sequential nested{nn::Sequential{nn::Dense(1), nn::Dense(1)}};
-  for (const nn::Sequential* const model : {&convolution, &norm, &nested}) {
+  for (const nn::Sequential* const model : {&convolution, &norm, &layer_norm, &nested}) {
     EXPECT_FALSE(model->is_built());
     (*model)(ones({1, 2, 1, 1}));
     EXPECT_TRUE(model->is_built());
@@ -92,16 +93,17 @@ TEST(Layers, MadeByTheirFirstCallAreThoseOfKnownSizes) {
     return std::pair(all, y.to_vector<float>());
   };
   random::set_seed(2);
-  const auto inferred =
-      built({nn::Conv2d(4, 3, {.padding = nn::PaddingMode::Same, .activation = nn::relu}),
-             nn::BatchNorm(), nn::Flatten(), nn::Dense(5, {.activation = nn::tanh})});
+  const auto inferred = built(
+      {nn::Conv2d(4, 3, {.padding = nn::PaddingMode::Same, .activation = nn::relu}),
+       nn::BatchNorm(), nn::LayerNorm(), nn::Flatten(), nn::Dense(5, {.activation = nn::tanh})});
   random::set_seed(2);
-  const auto known = built({nn::Conv2d(3, 4, 3, {.padding = nn::PaddingMode::Same}), nn::relu,
-                            nn::BatchNorm(4), nn::Flatten(), nn::Dense(144, 5), nn::tanh});
+  const auto known =
+      built({nn::Conv2d(3, 4, 3, {.padding = nn::PaddingMode::Same}), nn::relu, nn::BatchNorm(4),
+             nn::LayerNorm(6), nn::Flatten(), nn::Dense(144, 5), nn::tanh});
   EXPECT_EQ(inferred.second, known.second);
   ASSERT_EQ(inferred.first.size(), known.first.size());
   EXPECT_EQ(inferred.first[0], "0/kernel(4, 3, 3, 3)");
-  EXPECT_EQ(inferred.first.back(), "3/bias(5,)");
+  EXPECT_EQ(inferred.first.back(), "4/bias(5,)");
 }
 
 TEST(Layers, AreMadeOnceByThreadsThatCallTogether) {
@@ -156,6 +158,30 @@ TEST(Regularizers, HaveGradients) {
   GradientTape tape;
   const Tensor penalty = layer.losses()[0];
   EXPECT_EQ(tape.gradient(penalty, layer.kernel()).dense().to<float>(), 3);
+}
+
+std::vector<float> losses_of(const nn::Module& model) {
+  std::vector<float> all;
+  for (const Tensor& loss : model.losses()) all.push_back(loss.to<float>());
+  return all;
+}
+
+TEST(Regularizers, OfNormsAndTablesAddTheirPenalties) {
+  const nn::Embedding table(2, 3, {.initializer = nn::constant(2), .regularizer = nn::l2(0.5)});
+  EXPECT_EQ(losses_of(table), (std::vector<float>{12}));
+  const nn::BatchNorm batch({.scale_regularizer = nn::l1(1), .offset_regularizer = nn::l2(1)});
+  const nn::LayerNorm layer({.scale_regularizer = nn::l1(2), .offset_regularizer = nn::l2(1)});
+  EXPECT_TRUE(losses_of(batch).empty());
+  EXPECT_TRUE(losses_of(layer).empty());
+  batch(ones({2, 4}));
+  layer(ones({2, 4}));
+  EXPECT_EQ(losses_of(batch), (std::vector<float>{4, 0}));
+  EXPECT_EQ(losses_of(layer), (std::vector<float>{8, 0}));
+  layer.offset().assign(ones({4}));
+  EXPECT_EQ(losses_of(layer), (std::vector<float>{8, 4}));
+  EXPECT_TRUE(nn::Embedding(2, 3).losses().empty());
+  EXPECT_TRUE(nn::BatchNorm(3).losses().empty());
+  EXPECT_TRUE(nn::LayerNorm(3).losses().empty());
 }
 
 TEST(Regularizers, OfALayerWithoutVariablesAreEmpty) {
@@ -247,6 +273,22 @@ TEST(LayerNormLayer, NormalisesEachExample) {
   EXPECT_ERROR(Code::InvalidArgument, "at least one dimension", nn::LayerNorm(Shape{}));
 }
 
+TEST(LayerNormLayer, LearnsItsSizeFromItsFirstCall) {
+  const nn::LayerNorm layer;
+  const nn::LayerNorm copy = layer;
+  EXPECT_TRUE(layer.variables().empty());
+  EXPECT_ERROR(Code::FailedPrecondition, "[LayerNorm] was made without the number of elements",
+               layer.scale());
+  EXPECT_ERROR(Code::InvalidArgument, "[LayerNorm] the first call sets the number of elements",
+               layer(Tensor(1.f)));
+  const Tensor x({{1.f, 3.f}, {10.f, 30.f}});
+  EXPECT_EQ(layer(x).to_vector<float>(), nn::LayerNorm(2)(x).to_vector<float>());
+  EXPECT_EQ(copy.scale().shape(), Shape({2}));
+  EXPECT_EQ(names(copy), (std::vector<std::string>{"scale", "offset"}));
+  EXPECT_ERROR(Code::InvalidArgument, "[LayerNorm] expected an input with 2 elements",
+               layer(ones({2, 3})));
+}
+
 TEST(EmbeddingLayer, LooksRowsUp) {
   const nn::Embedding layer(10, 4);
   EXPECT_EQ(layer(Tensor({{1, 2, 3}})).shape(), Shape({1, 3, 4}));
@@ -288,8 +330,8 @@ TEST(StringLookupLayer, IsPartOfTracedModels) {
 
 TEST(StringLookupLayer, NamesABadVocabulary) {
   EXPECT_ERROR(Code::InvalidArgument, "the vocabulary is empty", nn::StringLookup({}));
-  EXPECT_ERROR(Code::InvalidArgument, "'a' is twice", nn::StringLookup({"a", "b", "a"}));
-  EXPECT_ERROR(Code::InvalidArgument, "'[UNK]' is in the vocabulary, and stands for unknown",
+  EXPECT_ERROR(Code::InvalidArgument, "'a' occurs twice", nn::StringLookup({"a", "b", "a"}));
+  EXPECT_ERROR(Code::InvalidArgument, "'[UNK]' is in the vocabulary and also stands for unknown",
                nn::StringLookup({"[UNK]", "a"}));
   EXPECT_ERROR(Code::InvalidArgument, "must be 0 or 1, got 2",
                nn::StringLookup({"a"}, {.num_oov_indices = 2}));
@@ -391,7 +433,7 @@ class Careless : public nn::Module {
 };
 
 TEST(Module, RefusesBadNamesAndCycles) {
-  EXPECT_ERROR(Code::InvalidArgument, "already a part named 'first'", Careless("first"));
+  EXPECT_ERROR(Code::InvalidArgument, "a part named 'first' already exists", Careless("first"));
   EXPECT_ERROR(Code::InvalidArgument, "got 'a/b'", Careless("a/b"));
   EXPECT_ERROR(Code::InvalidArgument, "must not be empty", Careless(""));
   Careless module("second");

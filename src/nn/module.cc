@@ -4,6 +4,7 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/nn_layers.h"
 #include "ops/variable_cell.h"
 
@@ -43,9 +44,8 @@ void check_name(const std::vector<ModuleState::Part>& parts, std::string_view na
     raise(Code::InvalidArgument,
           "[Module] a part's name must not be empty or contain '/', got '{}'", name);
   }
-  const bool taken = std::any_of(parts.begin(), parts.end(),
-                                 [&](const ModuleState::Part& part) { return part.name == name; });
-  if (taken) raise(Code::InvalidArgument, "[Module] there is already a part named '{}'", name);
+  const bool taken = std::ranges::find(parts, name, &ModuleState::Part::name) != parts.end();
+  if (taken) raise(Code::InvalidArgument, "[Module] a part named '{}' already exists", name);
 }
 
 void add_part(ModuleState& state, ModuleState::Part part) {
@@ -56,8 +56,7 @@ void add_part(ModuleState& state, ModuleState::Part part) {
 
 bool contains(const ModuleState& outer, const ModuleState& inner) {
   if (&outer == &inner) return true;
-  const std::vector<ModuleState::Part> parts = outer.parts();
-  return std::any_of(parts.begin(), parts.end(), [&](const ModuleState::Part& part) {
+  return std::ranges::any_of(outer.parts(), [&](const ModuleState::Part& part) {
     return part.module && contains(*part.module, inner);
   });
 }
@@ -86,7 +85,10 @@ void for_each_variable(const ModuleState& state, const Visit& visit) {
 void collect_losses(const ModuleState& state, std::unordered_set<const ModuleState*>& seen,
                     std::vector<Tensor>& all) {
   if (!seen.insert(&state).second) return;
-  for (const ModuleState::Loss& loss : state.losses()) all.push_back(loss());
+  for (const ModuleState::Loss& loss : state.losses()) {
+    const UsersCode penalty;
+    all.push_back(loss());
+  }
   for (const ModuleState::Part& part : state.parts()) {
     if (part.module) collect_losses(*part.module, seen, all);
   }
@@ -101,8 +103,7 @@ void set_training(ModuleState& state, bool training) {
 
 bool is_built(const ModuleState& state) {
   if (!state.built.load(std::memory_order_acquire)) return false;
-  const std::vector<ModuleState::Part> parts = state.parts();
-  return std::all_of(parts.begin(), parts.end(), [](const ModuleState::Part& part) {
+  return std::ranges::all_of(state.parts(), [](const ModuleState::Part& part) {
     return !part.module || is_built(*part.module);
   });
 }
@@ -139,7 +140,8 @@ std::vector<Variable> Module::trainable_variables() const {
   return all;
 }
 
-std::vector<Tensor> Module::losses() const {
+std::vector<Tensor> Module::losses(Site site) const {
+  const cohort::internal::SiteScope there(site);
   std::vector<Tensor> all;
   std::unordered_set<const cohort::internal::ModuleState*> seen;
   cohort::internal::collect_losses(*state_, seen, all);
@@ -186,6 +188,16 @@ void Module::adopt(std::string_view name, const Module& part) {
 
 namespace {
 
+// The nodes that a regularizer adds to a graph have the line that asked for the penalty. If no
+// function of the library called the regularizer, they have the line where it was made.
+Regularizer made_at(Site site, Regularizer regularizer) {
+  return [site, regularizer = std::move(regularizer)](const Tensor& x) {
+    const cohort::internal::LibraryCode here;
+    const cohort::internal::SiteScope there(site);
+    return regularizer(x);
+  };
+}
+
 void check_factor(std::string_view which, double factor) {
   if (factor >= 0) return;
   cohort::internal::raise(Code::InvalidArgument, "[{}] the factor must not be negative, got {}",
@@ -194,20 +206,20 @@ void check_factor(std::string_view which, double factor) {
 
 }  // namespace
 
-Regularizer l1(double factor) {
+Regularizer l1(double factor, Site site) {
   check_factor("l1", factor);
-  return [factor](const Tensor& x) { return sum(abs(x)) * factor; };
+  return made_at(site, [factor](const Tensor& x) { return sum(abs(x)) * factor; });
 }
 
-Regularizer l2(double factor) {
+Regularizer l2(double factor, Site site) {
   check_factor("l2", factor);
-  return [factor](const Tensor& x) { return sum(square(x)) * factor; };
+  return made_at(site, [factor](const Tensor& x) { return sum(square(x)) * factor; });
 }
 
-Regularizer l1_l2(double l1_factor, double l2_factor) {
-  return [first = l1(l1_factor), second = l2(l2_factor)](const Tensor& x) {
+Regularizer l1_l2(double l1_factor, double l2_factor, Site site) {
+  return made_at(site, [first = l1(l1_factor), second = l2(l2_factor)](const Tensor& x) {
     return first(x) + second(x);
-  };
+  });
 }
 
 Sequential::Sequential()

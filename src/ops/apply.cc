@@ -2,7 +2,7 @@
 #include <typeinfo>
 
 #include "base/raise.h"
-#include "base/thread_context.h"
+#include "base/site_scope.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
@@ -37,6 +37,21 @@ void check_dtypes(const OpDef& op, std::span<const Tensor> inputs) {
     if (op.dtypes.has(dtype)) continue;
     raise(Code::InvalidArgument, "[{}] input {} is {}, but must be one of {}; cast() converts",
           op.name, i, to_string(dtype), op.dtypes.to_string());
+  }
+}
+
+// The dtypes and shapes of the outputs. While a graph is built, an error names the line of the
+// program that calls the op: no line of a trace says which op failed.
+Specs infer(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, bool builds,
+            Site site) {
+  try {
+    return op.infer({op.name, inputs, attrs});
+  } catch (const Error& error) {
+    const Site line = caller_of(site);
+    if (!builds || line.line <= 0) throw;
+    Status status = error.status();
+    status.message += fmt::format(" (called at {}:{})", line.file, line.line);
+    throw Error(std::move(status));
   }
 }
 
@@ -157,8 +172,9 @@ void remove_recorder(const Recorder& recorder) {
 
 Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site site) {
   check_dtypes(op, inputs);
-  const Specs specs = op.infer({op.name, inputs, attrs});
-  if (const std::shared_ptr<GraphBuilder> builder = builder_for(inputs)) {
+  const std::shared_ptr<GraphBuilder> builder = builder_for(inputs);
+  const Specs specs = infer(op, inputs, attrs, builder != nullptr, site);
+  if (builder != nullptr) {
     Tensor output = builder->append(op, inputs, attrs, specs, site)[0];
     tell_recorders(op, inputs, attrs, {&output, 1});
     return output;
@@ -172,9 +188,10 @@ Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site 
 std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                                Site site) {
   check_dtypes(op, inputs);
-  const Specs specs = op.infer({op.name, inputs, attrs});
+  const std::shared_ptr<GraphBuilder> builder = builder_for(inputs);
+  const Specs specs = infer(op, inputs, attrs, builder != nullptr, site);
   std::vector<Tensor> outputs;
-  if (const std::shared_ptr<GraphBuilder> builder = builder_for(inputs)) {
+  if (builder != nullptr) {
     outputs = builder->append(op, inputs, attrs, specs, site);
   } else {
     outputs.resize(specs.size());

@@ -101,8 +101,8 @@ namespace {
 Shape tiled(const OpInputs& inputs, const Shape& shape) {
   const std::vector<int64_t>& multiples = inputs.attrs.integers("multiples");
   if (shape.has_rank() && static_cast<int>(multiples.size()) != shape.rank()) {
-    raise(Code::InvalidArgument, "[{}] {} multiples for a tensor of shape {}", inputs.op,
-          multiples.size(), shape.to_string());
+    raise(Code::InvalidArgument, "[{}] needs one multiple per dimension, got {} for shape {}",
+          inputs.op, multiples.size(), shape.to_string());
   }
   require_possible_rank(inputs.op, static_cast<int>(multiples.size()));
   Shape result;
@@ -131,35 +131,24 @@ extern constexpr OpDef kTile{
 };
 
 // The sum of the repetitions in input 0, in the shape of input 1.
-extern constexpr OpDef kTileGrad{
-    .name = "TileGrad",
-    .inputs = 2,
-    .dtypes = kFloatTypes,
-    .attrs = {{"multiples", AttrKind::Axes}},
-    .infer = [](const OpInputs& inputs) -> Specs {
-      require_compatible(inputs.op, inputs.shape(0), tiled(inputs, inputs.shape(1)),
-                         "the gradient");
-      return {{inputs.dtype(0), inputs.shape(1)}};
+extern constexpr OpDef kTileGrad = input_gradient_op<tiled>(
+    "TileGrad", {{"multiples", AttrKind::Axes}},
+    [](Kernel& k) {
+      const std::vector<int64_t>& multiples = k.attrs.integers("multiples");
+      if (multiples.empty()) return set(k, in(k));
+      // Each dimension becomes two: which repetition, and where in it.
+      at::DimVector split;
+      at::DimVector repetitions;
+      for (size_t i = 0; i < multiples.size(); ++i) {
+        repetitions.push_back(static_cast<int64_t>(split.size()));
+        split.push_back(multiples[i]);
+        split.push_back(in(k, 1).size(static_cast<int64_t>(i)));
+      }
+      set(k, in(k).reshape(split).sum(repetitions));
     },
-    .compute =
-        [](Kernel& k) {
-          const std::vector<int64_t>& multiples = k.attrs.integers("multiples");
-          if (multiples.empty()) return set(k, in(k));
-          // Each dimension becomes two: which repetition, and where in it.
-          at::DimVector split;
-          at::DimVector repetitions;
-          for (size_t i = 0; i < multiples.size(); ++i) {
-            repetitions.push_back(static_cast<int64_t>(split.size()));
-            split.push_back(multiples[i]);
-            split.push_back(in(k, 1).size(static_cast<int64_t>(i)));
-          }
-          set(k, in(k).reshape(split).sum(repetitions));
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+    [](const OpCall& call, Grads g) -> Gradients {
       return {tile(g[0], call.attrs.integers("multiples")), {}};
-    },
-    .traits = Trait::OneDType,
-};
+    });
 
 }  // namespace internal
 

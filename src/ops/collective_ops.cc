@@ -2,6 +2,7 @@
 // The kernels wait for the others.
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "base/random_number.h"
+#include "base/time_limit.h"
 #include "cohort/ops.h"
 #include "kernels/reduce_elements.h"
 #include "ops/all_ops.h"
@@ -19,16 +21,17 @@ namespace cohort::internal {
 namespace {
 
 // How they meet, and this thread's purpose and its site.
-constexpr AttrList kCollectiveAttrs{{"bytes_per_pack", AttrKind::Int}, {"timeout", AttrKind::Float},
+constexpr AttrList kCollectiveAttrs{{"bytes_per_pack", AttrKind::Int}, {"timeout", AttrKind::Int},
                                     {"implementation", AttrKind::Int}, {"what", AttrKind::Text},
                                     {"file", AttrKind::Text},          {"line", AttrKind::Int}};
-constexpr double kNoTimeout = -1;
+constexpr int64_t kNoTimeout = 0;  // a given timeout is positive, in nanoseconds
 // Sets the attribute `name`, the number of the place where they meet, and kCollectiveAttrs.
 void set_collective_attrs(Attrs& attrs, std::string_view name, int64_t number,
                           const CommunicationOptions& options) {
   attrs.set(name, number);
   attrs.set("bytes_per_pack", options.bytes_per_pack);
-  attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
+  const auto timeout = endless_if_zero(options.timeout);
+  attrs.set("timeout", timeout ? int64_t{timeout->count()} : kNoTimeout);
   attrs.set("implementation", static_cast<int64_t>(options.implementation));
   const CollectivePurpose* const purpose = CollectivePurpose::current();
   const Site site = purpose != nullptr ? purpose->site() : Site();
@@ -40,7 +43,8 @@ void set_collective_attrs(Attrs& attrs, std::string_view name, int64_t number,
 CommunicationOptions options_of(const Attrs& attrs) {
   CommunicationOptions options;
   options.bytes_per_pack = attrs.integer("bytes_per_pack");
-  if (attrs.number("timeout") != kNoTimeout) options.timeout_seconds = attrs.number("timeout");
+  const int64_t timeout = attrs.integer("timeout");
+  if (timeout != kNoTimeout) options.timeout = std::chrono::nanoseconds(timeout);
   options.implementation =
       static_cast<CommunicationImplementation>(attrs.integer("implementation"));
   return options;
@@ -58,7 +62,7 @@ ReduceOp reduce_op_of(const Attrs& attrs) { return static_cast<ReduceOp>(attrs.i
 void check_reduce_op(const OpInputs& inputs) {
   const int64_t number = inputs.attrs.integer("op");
   if (number >= 0 && number <= static_cast<int64_t>(ReduceOp::Product)) return;
-  raise(Code::InvalidArgument, "[{}] there is no reduction number {}", inputs.op, number);
+  raise(Code::InvalidArgument, "[{}] {} is not a ReduceOp", inputs.op, number);
 }
 
 // The attribute "axis" of a value of known rank. Throws InvalidArgument for a scalar, and for an
@@ -72,11 +76,7 @@ int checked_gather_axis(const OpInputs& inputs) {
         shape.rank() - 1, shape.to_string());
 }
 
-Specs as_the_inputs(const OpInputs& inputs) {
-  Specs specs;
-  for (size_t i = 0; i < inputs.size(); ++i) specs.push_back({inputs.dtype(i), inputs.shape(i)});
-  return specs;
-}
+Specs as_the_inputs(const OpInputs& inputs) { return specs_of(inputs.tensors); }
 
 // Runs `body`, which may be a user's code, as if no kernel called it.
 template <typename Body>
@@ -140,8 +140,8 @@ ReplicaPort* port_for(const Kernel& k, std::string_view op) {
   const int64_t wanted = k.attrs.integer("replicas");
   if (num_replicas(port) == wanted) return port;
   raise(Code::FailedPrecondition,
-        "[{}] was traced in one of {} replicas, but runs where there are {}; call the function "
-        "inside the same strategy's run()",
+        "[{}] was traced for {} replicas, but runs with {}; call the function inside the same "
+        "strategy's run()",
         op, wanted, num_replicas(port));
 }
 
@@ -331,8 +331,8 @@ WorkerPort* worker_port_for(const Kernel& k, std::string_view op) {
   if (number == kNoWorkerPort) return nullptr;
   if (WorkerPort* const port = port_table().find(number)) return port;
   raise(Code::FailedPrecondition,
-        "[{}] the strategy whose workers were to meet here has ended, or is one of another "
-        "process; call the function in the process that traced it, while the strategy lives",
+        "[{}] the strategy of this call has ended or belongs to another process; call the function "
+        "in the process that traced it, while the strategy exists",
         op);
 }
 
@@ -373,7 +373,8 @@ extern constexpr OpDef kWorkerAllReduce = worker_op(
       check_reduce_op(inputs);
       if (reduce_op_of(inputs.attrs) == ReduceOp::Mean) {
         raise(Code::InvalidArgument,
-              "[{}] workers do not know how many replicas the others have; sum, then divide",
+              "[{}] a mean over workers is not supported, because a worker does not know how many "
+              "replicas the other workers have; sum, then divide",
               inputs.op);
       }
       return as_the_inputs(inputs);

@@ -30,7 +30,7 @@ class ReplicaPort {
 };
 
 // The port of the replica that this thread runs; null outside replicas.
-// src/distribute/reduce/replica_reductions.cc defines this function.
+// src/distribute/reduce/replica_calls.cc defines this function.
 ReplicaPort* replica_port();
 
 // Every replica gets `op` over all replicas' values. Differentiable: the gradient of Sum and Mean

@@ -15,7 +15,9 @@ constexpr OpDef comparison(std::string_view name, DTypeSet dtypes, Compute compu
   return {.name = name,
           .inputs = 2,
           .dtypes = dtypes,
-          .infer = infer_broadcast_to_bool,
+          .infer = [](const OpInputs& inputs) -> Specs {
+            return {{kBool, broadcast_shapes(inputs.op, inputs.shape(0), inputs.shape(1))}};
+          },
           .compute = compute,
           .no_gradient_because = "its result is a truth value",
           .traits = Trait::OneDType};
@@ -99,7 +101,7 @@ constexpr OpDef logic(std::string_view name, int inputs, void (*compute)(Kernel&
 constexpr OpDef bits(std::string_view name, int inputs, void (*compute)(Kernel&)) {
   OpDef op = logic(name, inputs, compute);
   op.dtypes = kIntegerTypes;
-  op.no_gradient_because = "its result moves in steps";
+  op.no_gradient_because = "its result changes in steps";
   return op;
 }
 
@@ -149,7 +151,7 @@ Tensor greater(const Tensor& a, const Tensor& b, Site site) { return less(b, a, 
 Tensor greater_equal(const Tensor& a, const Tensor& b, Site site) { return less_equal(b, a, site); }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Site site) {
-  const internal::Pair pair = internal::promoted("Where", a, b);
+  const internal::Pair pair = internal::promoted("Where", a, b, site);
   return apply(internal::kWhere, {condition, pair.a, pair.b}, {}, site);
 }
 

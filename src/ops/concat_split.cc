@@ -150,11 +150,12 @@ extern constexpr OpDef kStack{
 namespace {
 
 // The parts in the dtype in which all of them meet.
-std::vector<Tensor> with_common_dtype(std::string_view op, const std::vector<Tensor>& parts) {
+std::vector<Tensor> with_common_dtype(std::string_view op, const std::vector<Tensor>& parts,
+                                      Site site) {
   Tensor common = parts[0];
-  for (const Tensor& part : parts) common = promoted(op, common, part).a;
+  for (const Tensor& part : parts) common = promoted(op, common, part, site).a;
   std::vector<Tensor> converted;
-  for (const Tensor& part : parts) converted.push_back(cast(part, common.dtype()));
+  for (const Tensor& part : parts) converted.push_back(cast(part, common.dtype(), site));
   return converted;
 }
 
@@ -164,7 +165,7 @@ Tensor join(const OpDef& op, const std::vector<Tensor>& parts, int axis, Site si
     mixed |= part.defined() && parts[0].defined() && body(part).dtype != body(parts[0]).dtype;
   }
   const Attrs attrs{{"axis", int64_t{axis}}};
-  return mixed ? apply(op, with_common_dtype(op.name, parts), attrs, site)
+  return mixed ? apply(op, with_common_dtype(op.name, parts, site), attrs, site)
                : apply(op, parts, attrs, site);
 }
 
@@ -180,8 +181,8 @@ void require_part_count(std::string_view op, int64_t count) {
 std::vector<int64_t> equal_sizes(int64_t size, int64_t count) {
   require_part_count("Split", count);
   if (size >= 0 && size % count != 0) {
-    raise(Code::InvalidArgument, "[Split] a dimension of size {} has no {} equal parts", size,
-          count);
+    raise(Code::InvalidArgument,
+          "[Split] a dimension of size {} cannot be split into {} equal parts", size, count);
   }
   return std::vector<int64_t>(static_cast<size_t>(count), size < 0 ? -1 : size / count);
 }
@@ -224,13 +225,14 @@ int64_t unstack_count(const Shape& shape, const Attrs& attrs, int axis) {
   const int64_t size = shape.has_rank() ? shape[axis] : Shape::kUnknownDim;
   if (given < 0 && size < 0) {
     raise(Code::InvalidArgument,
-          "[Unstack] the size of dimension {} of shape {} must be known, to say how many parts "
-          "there are",
+          "[Unstack] the size of dimension {} of shape {} must be known, because it is the number "
+          "of parts",
           axis, shape.to_string());
   }
   if (given >= 0 && size >= 0 && given != size) {
-    raise(Code::InvalidArgument, "[Unstack] dimension {} of shape {} does not fall into {} parts",
-          axis, shape.to_string(), given);
+    raise(Code::InvalidArgument,
+          "[Unstack] dimension {} of shape {} cannot be split into {} parts of size 1", axis,
+          shape.to_string(), given);
   }
   const int64_t count = std::max(given, size);
   if (count > 0) require_part_count("Unstack", count);

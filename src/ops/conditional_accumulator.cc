@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -14,34 +13,12 @@
 
 namespace cohort::internal {
 
-int64_t Accumulator::num_accumulated() const {
-  const std::lock_guard lock(mutex_);
-  return count_;
-}
-
-size_t Accumulator::pending_takes() const {
-  const std::lock_guard lock(mutex_);
-  return takers_.size();
-}
-
 void Accumulator::set_global_step(int64_t step) {
   const std::lock_guard lock(mutex_);
   if (step < step_) {
     log_warning("[Accumulator] '{}' goes back from step {} to {}", name_, step_, step);
   }
   step_ = step;
-}
-
-void Accumulator::set_limit(int64_t most) {
-  const std::lock_guard lock(mutex_);
-  limit_ = most;
-  takers_.wake_first();
-}
-
-void Accumulator::cancel_pending_takes() {
-  const std::lock_guard lock(mutex_);
-  ++cancels_;
-  takers_.wake_first();
 }
 
 void Accumulator::raise_cancelled() const {
@@ -56,7 +33,7 @@ std::string Accumulator::waits_for(int64_t required) const {
 
 void Accumulator::check_required(int64_t required) const {
   if (required > 0) return;
-  raise(Code::InvalidArgument, "[Accumulator] at least 1 gradient must be taken of '{}', not {}",
+  raise(Code::InvalidArgument, "[Accumulator] at least 1 gradient must be taken from '{}', got {}",
         name_, required);
 }
 
@@ -147,8 +124,9 @@ void SparseAccumulator::apply(const Tensor& values, const Tensor& indices, int64
   const at::Tensor given = aten(values).contiguous();
   if (given.dim() < 1 || rows.dim() != 1 || given.size(0) != rows.size(0)) {
     raise(Code::InvalidArgument,
-          "[Accumulator] rows for '{}' have values of shape {} and indices of shape {}", name(),
-          values.shape().to_string(), indices.shape().to_string());
+          "[Accumulator] rows for '{}' need one index per row of values, got values of shape {} "
+          "and indices of shape {}",
+          name(), values.shape().to_string(), indices.shape().to_string());
   }
   accumulate(local_step, [&] {
     const bool sized = shape().has_rank() && shape().rank() > 0;
@@ -194,10 +172,6 @@ SparseAccumulator::Rows SparseAccumulator::take(int64_t required, Cancellation& 
 // them.
 namespace {
 
-const std::string& accumulator_name(const Attrs& attrs) {
-  return attrs.get<std::string>("accumulator");
-}
-
 void require_integer(const OpInputs& inputs, size_t i, std::string_view what) {
   require_integers(inputs, i, what);
   require_compatible(inputs.op, inputs.shape(i), Shape{}, what);
@@ -212,11 +186,11 @@ Specs require_number(const OpInputs& inputs, std::string_view what) {
 
 // Input 1 has the accumulator's dtype and fits `shape`.
 void require_gradient(const OpInputs& inputs, const Shape& shape) {
-  const auto dtype = inputs.attrs.get<DType>("dtype");
-  if (inputs.dtype(1) == dtype && inputs.shape(1).is_compatible_with(shape)) return;
-  raise(Code::InvalidArgument, "[{}] accumulator '{}' takes {} {}, got {} {}", inputs.op,
-        accumulator_name(inputs.attrs), to_string(dtype), shape.to_string(),
-        to_string(inputs.dtype(1)), inputs.shape(1).to_string());
+  const Spec wanted{inputs.attrs.get<DType>("dtype"), shape};
+  if (inputs.spec(1).is_compatible_with(wanted)) return;
+  raise(Code::InvalidArgument, "[{}] accumulator '{}' takes {}, got {}", inputs.op,
+        inputs.attrs.get<std::string>("accumulator"), wanted.to_string(),
+        inputs.spec(1).to_string());
 }
 
 // The shape of some rows of a tensor of that shape.
@@ -227,12 +201,14 @@ Shape rows_shape(const OpInputs& inputs) {
   return dense.with(0, Shape::kUnknownDim);
 }
 
-// What stands behind the handle, which must be for what the op's attributes say.
+// The accumulator of the handle. Throws InvalidArgument unless the op was made for its dtype.
 template <typename T>
 T& accumulator_of(const Kernel& k) {
   auto* found = dynamic_cast<T*>(resource_of(k.inputs[0]).get());
   if (found == nullptr) {
-    raise(Code::InvalidArgument, "[Accumulator] the handle is not that of such an accumulator");
+    raise(Code::InvalidArgument,
+          "[Accumulator] the handle is not an accumulator's, or the accumulator is of another kind "
+          "(dense or sparse)");
   }
   if (k.attrs.has("dtype") && k.attrs.get<DType>("dtype") != found->kind().dtype) {
     raise(Code::InvalidArgument, "[Accumulator] '{}' takes {}, but the op was made for {}",
@@ -252,16 +228,14 @@ std::shared_ptr<Accumulator> find_accumulator(const Kernel& k, const std::string
 }
 
 void check_kind(const Accumulator& found, const Attrs& attrs) {
-  const Accumulator::Kind& kind = found.kind();
-  const auto& shape = attrs.get<Shape>("shape");
-  if (kind.dtype == attrs.get<DType>("dtype") && kind.mean == attrs.flag("mean") &&
-      kind.shape.is_compatible_with(shape)) {
-    return;
-  }
-  raise(Code::InvalidArgument, "[Accumulator] '{}' exists for the {} of {} {}, not the {} of {} {}",
-        found.name(), kind.mean ? "mean" : "sum", to_string(kind.dtype), kind.shape.to_string(),
-        attrs.flag("mean") ? "mean" : "sum", to_string(attrs.get<DType>("dtype")),
-        shape.to_string());
+  const bool mean = found.kind().mean;
+  const Spec kept{found.kind().dtype, found.kind().shape};
+  const Spec wanted{attrs.get<DType>("dtype"), attrs.get<Shape>("shape")};
+  if (mean == attrs.flag("mean") && kept.is_compatible_with(wanted)) return;
+  raise(Code::InvalidArgument,
+        "[Accumulator] '{}' already exists for the {} of {}, not the {} of {}", found.name(),
+        mean ? "mean" : "sum", kept.to_string(), attrs.flag("mean") ? "mean" : "sum",
+        wanted.to_string());
 }
 
 constexpr AttrList kGradientAttrs = AttrList{{"accumulator", AttrKind::Text}} + kDeclaredAttrs;
@@ -280,37 +254,26 @@ constexpr OpDef accumulator_op(std::string_view name, int inputs, const AttrList
 
 }  // namespace
 
-extern constexpr OpDef kAccumulatorHandle{
-    .name = "AccumulatorHandle",
-    .inputs = 0,
-    .dtypes = kResourceType,
-    .attrs = {{"dtype", AttrKind::DType},
-              {"shape", AttrKind::Shape},
-              {"mean", AttrKind::Bool},
-              {"sparse", AttrKind::Bool},
-              {"container", AttrKind::Text},
-              {"shared_name", AttrKind::Text}},
-    .infer = [](const OpInputs& inputs) -> Specs {
+extern constexpr OpDef kAccumulatorHandle = handle_op(
+    "AccumulatorHandle",
+    kDeclaredAttrs + AttrList{{"mean", AttrKind::Bool}, {"sparse", AttrKind::Bool}},
+    [](const OpInputs& inputs) -> Specs {
       const auto dtype = inputs.attrs.get<DType>("dtype");
       if (!is_floating(dtype)) {
-        raise(Code::InvalidArgument, "[Accumulator] '{}' must take one of {}, not {}",
+        raise(Code::InvalidArgument, "[Accumulator] the dtype of '{}' must be one of {}, got {}",
               inputs.attrs.get<std::string>("shared_name"), kFloatTypes.to_string(),
               to_string(dtype));
       }
       if (inputs.attrs.flag("sparse")) rows_shape(inputs);
       return {{kResource, Shape{}}};
     },
-    .compute =
-        [](Kernel& k) {
-          const std::shared_ptr<Accumulator> found =
-              k.attrs.flag("sparse") ? find_accumulator<SparseAccumulator>(k, "sparse_accumulator")
-                                     : find_accumulator<DenseAccumulator>(k, "accumulator");
-          check_kind(*found, k.attrs);
-          k.outputs[0] = make_resource(found);
-        },
-    .no_gradient_because = "a handle has no value",
-    .traits = Trait::HasEffect,
-};
+    [](Kernel& k) {
+      const std::shared_ptr<Accumulator> found =
+          k.attrs.flag("sparse") ? find_accumulator<SparseAccumulator>(k, "sparse_accumulator")
+                                 : find_accumulator<DenseAccumulator>(k, "accumulator");
+      check_kind(*found, k.attrs);
+      k.outputs[0] = make_resource(found);
+    });
 
 extern constexpr OpDef kAccumulatorApply = accumulator_op(
     "AccumulatorApply", 3, kGradientAttrs,

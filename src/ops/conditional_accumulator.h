@@ -27,15 +27,29 @@ class Accumulator : public Resource {
   const Kind& kind() const { return kind_; }
 
   // How many gradients it holds.
-  int64_t num_accumulated() const;
+  int64_t num_accumulated() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
   // Gradients of steps before `step` are dropped from now on. A smaller step than before is logged.
   void set_global_step(int64_t step);
   // A take that asks for more than `most` gradients waits for `most` only. The limit also holds for
   // takes that wait already. 0 and less removes the limit.
-  void set_limit(int64_t most);
+  void set_limit(int64_t most) {
+    const std::lock_guard lock(mutex_);
+    limit_ = most;
+    takers_.wake_first();
+  }
   // Ends the takes that wait now with Cancelled.
-  void cancel_pending_takes();
-  size_t pending_takes() const;
+  void cancel_pending_takes() {
+    const std::lock_guard lock(mutex_);
+    ++cancels_;
+    takers_.wake_first();
+  }
+  size_t pending_takes() const {
+    const std::lock_guard lock(mutex_);
+    return takers_.size();
+  }
 
  protected:
   Accumulator(std::string name, Kind kind)

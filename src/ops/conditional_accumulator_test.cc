@@ -85,7 +85,7 @@ TEST(DenseAccumulator, KeepsTheShapeOfTheFirstGradient) {
 
 TEST(DenseAccumulator, WaitsForWhatIsRequired) {
   DenseAccumulator accumulator("g", kind());
-  EXPECT_ERROR(Code::InvalidArgument, "at least 1 gradient must be taken of 'g', not 0",
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1 gradient must be taken from 'g', got 0",
                accumulator.take(0, never()));
   const auto take = [&](int64_t count) {
     const size_t before = accumulator.pending_takes();

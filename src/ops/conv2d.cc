@@ -17,6 +17,14 @@ constexpr AttrList kConvolutionAttrs{{"stride", AttrKind::Pair},
                                      {"same", AttrKind::Bool},
                                      {"groups", AttrKind::Int}};
 
+Attrs conv2d_attrs(const nn::Conv2dOptions& options) {
+  return {{"stride", to_attr(options.stride)},
+          {"dilation", to_attr(options.dilation)},
+          {"padding", to_attr(options.padding.amount)},
+          {"same", options.padding.same},
+          {"groups", options.groups}};
+}
+
 // The window that a kernel of these height and width makes.
 Window2d window_of(const Attrs& attrs, int64_t height, int64_t width) {
   return {{height, width},
@@ -161,17 +169,6 @@ extern constexpr OpDef kConv2d{
     },
 };
 
-namespace {
-
-Attrs conv2d_attrs(const nn::Conv2dOptions& options) {
-  return {{"stride", to_attr(options.stride)},
-          {"dilation", to_attr(options.dilation)},
-          {"padding", to_attr(options.padding.amount)},
-          {"same", options.padding.same},
-          {"groups", options.groups}};
-}
-
-}  // namespace
 }  // namespace internal
 
 namespace nn {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_context.h"
 #include "ops/op.h"
 #include "tensor/body.h"
 
@@ -48,6 +49,15 @@ struct ThreadDispatch {
 };
 ThreadDispatch& thread_dispatch();
 
+// Whether a variable that this thread makes is a node of a graph that sessions run.
+inline bool builds_session_graph() {
+  const GraphBuilder* const builder = thread_dispatch().builder;
+  return builder != nullptr && builder->makes_variables();
+}
+// Whether this thread traces a function. Building a session's graph does not count: programs
+// iterate and feed sessions meanwhile.
+inline bool is_tracing() { return thread_dispatch().builder != nullptr && !builds_session_graph(); }
+
 // Tells this thread's recorders about a call that did not come through apply().
 void record_call(const OpCall& call);
 
@@ -79,14 +89,11 @@ class RecordingPause {
 // calls expects.
 class PlainDispatch {
  public:
-  PlainDispatch() : builder_(thread_dispatch().builder) { thread_dispatch().builder = nullptr; }
-  ~PlainDispatch() { thread_dispatch().builder = builder_; }
-  PlainDispatch(const PlainDispatch&) = delete;
-  PlainDispatch& operator=(const PlainDispatch&) = delete;
+  PlainDispatch() : at_once_(thread_dispatch().builder, nullptr) {}
 
  private:
   const RecordingPause not_recorded_;
-  GraphBuilder* const builder_;
+  const ScopedValue<GraphBuilder*> at_once_;
 };
 
 // While it lives, this thread's op calls go to the graph of `tensor`, when that is a symbol and no

@@ -2,10 +2,10 @@
 
 #include <limits>
 
-#include "base/hash.h"
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/random.h"
+#include "kernels/random_values.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
 
@@ -30,19 +30,6 @@ Specs infer_mask(const OpInputs& inputs) {
   return infer_same(inputs);
 }
 
-// Element i depends on (key, i) alone, so that threads do not matter and a replay gives the same.
-template <typename T>
-void fill_mask(T* mask, int64_t count, const int64_t* key, double rate) {
-  const uint64_t start = mix64(static_cast<uint64_t>(key[0])) + static_cast<uint64_t>(key[1]);
-  const auto dropped = static_cast<uint32_t>(rate * 4294967296.0);
-  const T kept = static_cast<T>(1 / (1 - rate));
-  for (int64_t i = 0; i < count; i += 2) {
-    const uint64_t bits = mix64(start + static_cast<uint64_t>(i) * kSplitMixStep);
-    mask[i] = static_cast<uint32_t>(bits) < dropped ? T(0) : kept;
-    if (i + 1 < count) mask[i + 1] = static_cast<uint32_t>(bits >> 32) < dropped ? T(0) : kept;
-  }
-}
-
 void compute_mask(Kernel& k) {
   const at::Tensor key = in(k, 1).contiguous();
   require_count("Dropout", 2, key.numel());
@@ -50,8 +37,8 @@ void compute_mask(Kernel& k) {
   at::Tensor mask =
       at::empty(in(k).sizes(), in(k).options().dtype(narrow ? at::kFloat : in(k).scalar_type()));
   AT_DISPATCH_FLOATING_TYPES(mask.scalar_type(), "dropout", [&] {
-    fill_mask(mask.data_ptr<scalar_t>(), mask.numel(), key.data_ptr<int64_t>(),
-              k.attrs.number("rate"));
+    fill_dropout_mask(key.data_ptr<int64_t>(), k.attrs.number("rate"), mask.numel(),
+                      mask.data_ptr<scalar_t>());
   });
   set_narrowed(k, std::move(mask));
 }

@@ -28,8 +28,8 @@ DType common_dtype(std::string_view op, const TensorBody& a, const TensorBody& b
   return promote(tensor.dtype, number.dtype);  // a bool tensor
 }
 
-Tensor converted(const Tensor& x, DType dtype) {
-  return body(x).dtype == dtype ? x : cast(x, dtype);
+Tensor converted(const Tensor& x, DType dtype, Site site) {
+  return body(x).dtype == dtype ? x : cast(x, dtype, site);
 }
 
 }  // namespace
@@ -73,17 +73,17 @@ void compute_binary(Kernel& kernel, Binary make, BinaryInto write) {
       [&](at::Tensor& memory) { write(memory, a, b); });
 }
 
-Pair promoted(std::string_view op, const Tensor& a, const Tensor& b) {
+Pair promoted(std::string_view op, const Tensor& a, const Tensor& b, Site site) {
   if (!a.defined() || !b.defined()) return {a, b};  // apply() names the one that is missing
   const TensorBody& left = body(a);
   const TensorBody& right = body(b);
   if (left.dtype == right.dtype) return {a, b};
   const DType dtype = common_dtype(op, left, right);
-  return {converted(a, dtype), converted(b, dtype)};
+  return {converted(a, dtype, site), converted(b, dtype, site)};
 }
 
 Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
-  Pair pair = promoted(op.name, a, b);
+  Pair pair = promoted(op.name, a, b, site);
   return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
 }
 
@@ -100,6 +100,13 @@ const std::byte* few_elements(const Tensor& input) {
 
 bool pair_up(const Shape& a, const Shape& b) { return a.rank() == 0 || b.rank() == 0 || a == b; }
 
+void check_divisor(std::string_view op, const at::Tensor& divisor) {
+  if (divisor.is_floating_point() || divisor.numel() == 0) return;
+  if (divisor.eq(0).any().item<bool>()) {
+    raise(Code::InvalidArgument, "[{}] an integer is divided by zero", op);
+  }
+}
+
 namespace {
 
 // One gradient per input, each summed over what was broadcast.
@@ -113,14 +120,6 @@ Gradients of_extreme(const OpCall& call, const Tensor& g, const Tensor& a_wins) 
   const Tensor& b = call.inputs[1];
   const Tensor share = cast(a_wins, g.dtype()) - cast(equal(a, b), g.dtype()) * 0.5;
   return of_both(call, g * share, g * (1 - share));
-}
-
-void check_divisor(const Kernel& kernel, std::string_view op) {
-  const at::Tensor& divisor = in(kernel, 1);
-  if (divisor.is_floating_point() || divisor.numel() == 0) return;
-  if (divisor.eq(0).any().item<bool>()) {
-    raise(Code::InvalidArgument, "[{}] an integer is divided by zero", op);
-  }
 }
 
 // The kernel library's own take a factor as well.
@@ -182,7 +181,7 @@ extern constexpr OpDef kDiv = binary_op(
 extern constexpr OpDef kFloorDiv = binary_op(
     "FloorDiv", kNumberTypes,
     [](Kernel& k) {
-      check_divisor(k, "FloorDiv");
+      check_divisor("FloorDiv", in(k, 1));
       compute_binary(k, at::floor_divide, at::floor_divide_out);
     },
     no_influence);
@@ -190,7 +189,7 @@ extern constexpr OpDef kFloorDiv = binary_op(
 extern constexpr OpDef kMod = binary_op(
     "Mod", kNumberTypes,
     [](Kernel& k) {
-      check_divisor(k, "Mod");
+      check_divisor("Mod", in(k, 1));
       compute_binary(k, at::remainder, at::remainder_out);
     },
     [](const OpCall& call, Grads g) {
@@ -237,12 +236,13 @@ Tensor mul(const Tensor& a, const Tensor& b, Site site) {
   return apply_promoted(internal::kMul, a, b, site);
 }
 Tensor div(const Tensor& a, const Tensor& b, Site site) {
-  const internal::Pair pair = internal::promoted("Div", a, b);
+  const internal::Pair pair = internal::promoted("Div", a, b, site);
   if (!pair.a.defined() || is_floating(pair.a.dtype()) || !is_numeric(pair.a.dtype())) {
     return internal::apply(internal::kDiv, {pair.a, pair.b}, {}, site);
   }
   const DType dtype = internal::division_dtype(pair.a.dtype());
-  return internal::apply(internal::kDiv, {cast(pair.a, dtype), cast(pair.b, dtype)}, {}, site);
+  return internal::apply(internal::kDiv, {cast(pair.a, dtype, site), cast(pair.b, dtype, site)}, {},
+                         site);
 }
 Tensor floor_div(const Tensor& a, const Tensor& b, Site site) {
   return apply_promoted(internal::kFloorDiv, a, b, site);

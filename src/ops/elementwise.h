@@ -62,9 +62,12 @@ struct Pair {
   Tensor a;
   Tensor b;
 };
-Pair promoted(std::string_view op, const Tensor& a, const Tensor& b);
+Pair promoted(std::string_view op, const Tensor& a, const Tensor& b, Site site);
 // Calls an op of two tensors on both in the dtype in which they meet.
 Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site);
+
+// Throws InvalidArgument for a zero among integers.
+void check_divisor(std::string_view op, const at::Tensor& divisor);
 
 // Ops of one tensor, and of two tensors of one dtype that broadcast, element by element. The result
 // has the dtype of the inputs.

@@ -5,16 +5,6 @@
 
 namespace cohort::internal {
 
-QueueState::QueueState(std::string name, int64_t capacity, std::vector<int64_t> components)
-    : name_(std::move(name)), capacity_(capacity), components_(std::move(components)) {}
-
-bool QueueState::has_room() const {
-  return capacity_ == kNoLimit || static_cast<int64_t>(elements_.size()) < capacity_;
-}
-
-// Whether nothing will be put in any more.
-bool QueueState::is_finished() const { return closed_ && (cancel_pending_ || enqueuers_.empty()); }
-
 void QueueState::enqueue(std::vector<Element> elements, Cancellation& cancellation) {
   WaitingLine::Place place(enqueuers_, mutex_, cancellation);
   if (closed_) raise(Code::Cancelled, "[Queue] '{}' is closed", name_);
@@ -73,21 +63,6 @@ void QueueState::close(bool cancel_pending) {
   dequeuers_.wake_first();
 }
 
-int64_t QueueState::size() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(elements_.size());
-}
-
-size_t QueueState::pending_enqueues() const {
-  const std::lock_guard lock(mutex_);
-  return enqueuers_.size();
-}
-
-size_t QueueState::pending_dequeues() const {
-  const std::lock_guard lock(mutex_);
-  return dequeuers_.size();
-}
-
 // The ops. What an element is made of is an attribute: a handle in a graph does not know
 // it.
 namespace {
@@ -123,12 +98,10 @@ Shape batch_shape(std::string_view op, const Shape& shape, int64_t count) {
 }
 
 void require_component(const OpInputs& inputs, size_t component, const Spec& wanted) {
-  const DType dtype = inputs.dtype(1 + component);
-  const Shape& shape = inputs.shape(1 + component);
-  if (dtype == wanted.dtype && shape.is_compatible_with(wanted.shape)) return;
-  raise(Code::InvalidArgument, "[{}] tensor {} of queue '{}' is {} {}, got {} {}", inputs.op,
-        component, queue_name(inputs.attrs), to_string(wanted.dtype), wanted.shape.to_string(),
-        to_string(dtype), shape.to_string());
+  const Spec given = inputs.spec(1 + component);
+  if (given.is_compatible_with(wanted)) return;
+  raise(Code::InvalidArgument, "[{}] tensor {} of queue '{}' is {}, got {}", inputs.op, component,
+        queue_name(inputs.attrs), wanted.to_string(), given.to_string());
 }
 
 void require_components(const OpInputs& inputs, const Specs& wanted) {
@@ -139,7 +112,7 @@ void require_components(const OpInputs& inputs, const Specs& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) require_component(inputs, i, wanted[i]);
 }
 
-// The queue behind the handle, which must hold what the op's attributes say.
+// The queue of the handle. Throws InvalidArgument unless the op was made for its elements.
 QueueState& queue_of(const Kernel& k) {
   auto* queue = dynamic_cast<QueueState*>(resource_of(k.inputs[0]).get());
   if (queue == nullptr) raise(Code::InvalidArgument, "[Queue] the handle is not a queue's");
@@ -193,43 +166,38 @@ void require_batchable(const OpInputs& inputs, const Specs& components) {
 
 }  // namespace
 
-extern constexpr OpDef kQueueHandle{
-    .name = "QueueHandle",
-    .inputs = 0,
-    .dtypes = kResourceType,
-    .attrs = {{"capacity", AttrKind::Int},
-              {"components", AttrKind::Ints},
-              {"container", AttrKind::Text},
-              {"shared_name", AttrKind::Text}},
-    .infer = [](const OpInputs& inputs) -> Specs {
+extern constexpr OpDef kQueueHandle = handle_op(
+    "QueueHandle", {{"capacity", AttrKind::Int}, {"components", AttrKind::Ints}},
+    [](const OpInputs& inputs) -> Specs {
       const int64_t capacity = inputs.attrs.integer("capacity");
       if (capacity != QueueState::kNoLimit && capacity < 1) {
         raise(Code::InvalidArgument,
-              "[Queue] '{}' must hold at least one element, or -1 for no limit; its capacity is {}",
+              "[Queue] the capacity of '{}' must be at least 1, or -1 for no limit, got {}",
               inputs.attrs.get<std::string>("shared_name"), capacity);
       }
       if (unpack_specs("Queue", inputs.attrs.integers("components")).empty()) {
-        raise(Code::InvalidArgument, "[Queue] '{}' needs the dtypes of an element's tensors",
+        raise(Code::InvalidArgument,
+              "[Queue] '{}' needs the components of an element, such as {{{{kFloat32, {{}}}}}}",
               inputs.attrs.get<std::string>("shared_name"));
       }
       return {{kResource, Shape{}}};
     },
-    .compute =
-        [](Kernel& k) {
-          const int64_t capacity = k.attrs.integer("capacity");
-          const auto queue =
-              find_shared<QueueState>(k, "QueueHandle", "queue", [&](const std::string& name) {
-                return std::make_shared<QueueState>(name, capacity, k.attrs.integers("components"));
-              });
-          if (queue->capacity() != capacity) {
-            raise(Code::InvalidArgument, "[Queue] '{}' exists with capacity {}, not {}",
-                  queue->name(), queue->capacity(), capacity);
-          }
-          k.outputs[0] = make_resource(queue);
-        },
-    .no_gradient_because = "a handle has no value",
-    .traits = Trait::HasEffect | Trait::HostOnly,
-};
+    [](Kernel& k) {
+      const int64_t capacity = k.attrs.integer("capacity");
+      const auto queue =
+          find_shared<QueueState>(k, "QueueHandle", "queue", [&](const std::string& name) {
+            return std::make_shared<QueueState>(name, capacity, k.attrs.integers("components"));
+          });
+      if (queue->capacity() != capacity) {
+        const auto text = [](int64_t limit) {
+          return limit == QueueState::kNoLimit ? "unlimited" : std::to_string(limit);
+        };
+        raise(Code::InvalidArgument, "[Queue] '{}' already exists with capacity {}, not {}",
+              queue->name(), text(queue->capacity()), text(capacity));
+      }
+      k.outputs[0] = make_resource(queue);
+    },
+    Trait::HasEffect | Trait::HostOnly);
 
 extern constexpr OpDef kQueueEnqueue = queue_op(
     "QueueEnqueue", {1, kAnyNumber}, kQueueAttrs,
@@ -270,8 +238,9 @@ extern constexpr OpDef kQueueDequeueMany = queue_op(
     [](const OpInputs& inputs) -> Specs {
       const int64_t count = inputs.attrs.integer("count");
       if (count < 1) {
-        raise(Code::InvalidArgument, "[{}] at least 1 element must be taken of queue '{}', not {}",
-              inputs.op, queue_name(inputs.attrs), count);
+        raise(Code::InvalidArgument,
+              "[{}] at least 1 element must be taken from queue '{}', got {}", inputs.op,
+              queue_name(inputs.attrs), count);
       }
       Specs specs = components_of(inputs);
       require_batchable(inputs, specs);

@@ -16,7 +16,8 @@ class QueueState : public Resource {
 
   static constexpr int64_t kNoLimit = -1;
 
-  QueueState(std::string name, int64_t capacity, std::vector<int64_t> components);
+  QueueState(std::string name, int64_t capacity, std::vector<int64_t> components)
+      : name_(std::move(name)), capacity_(capacity), components_(std::move(components)) {}
 
   const std::string& name() const { return name_; }
   int64_t capacity() const { return capacity_; }
@@ -38,14 +39,26 @@ class QueueState : public Resource {
   // `cancel_pending`. Closing again is harmless.
   void close(bool cancel_pending);
 
-  int64_t size() const;
-  size_t pending_enqueues() const;
-  size_t pending_dequeues() const;
+  int64_t size() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(elements_.size());
+  }
+  size_t pending_enqueues() const {
+    const std::lock_guard lock(mutex_);
+    return enqueuers_.size();
+  }
+  size_t pending_dequeues() const {
+    const std::lock_guard lock(mutex_);
+    return dequeuers_.size();
+  }
 
  private:
   // The mutex is held.
-  bool has_room() const;
-  bool is_finished() const;
+  bool has_room() const {
+    return capacity_ == kNoLimit || static_cast<int64_t>(elements_.size()) < capacity_;
+  }
+  // Whether nothing will be put in any more.
+  bool is_finished() const { return closed_ && (cancel_pending_ || enqueuers_.empty()); }
   void put_back(std::vector<Element>& elements);
 
   const std::string name_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
@@ -222,7 +221,7 @@ extern constexpr OpDef kOneHot{
           }
           set(k, std::move(result));
         },
-    .no_gradient_because = "its input is a number of a place",
+    .no_gradient_because = "its input is a position",
 };
 
 }  // namespace internal

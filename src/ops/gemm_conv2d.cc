@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "kernels/image_columns.h"
 
 namespace cohort::internal {
 
@@ -105,7 +104,8 @@ class GemmConv2d::Run {
     }
   }
 
-  // The block's image out of `x`; where there is padding, put between it by its first block.
+  // The image of the block in `x`. With padding it is a padded copy, which the image's first block
+  // makes.
   const T* padded_image(const T* x, const Block& block) const {
     const auto [height, width] = conv_.plane_;
     const T* const image = x + block.image * layout_.channels * height * width;

@@ -7,6 +7,7 @@
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "kernels/indexed_rows.h"
+#include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/table_rows.h"
 #include "ops/variable_ops.h"
@@ -38,13 +39,6 @@ void compute_rows_in_range(Kernel& k) {
   }
   set(k, at::tensor(rows, at::kLong));
   set(k, at::tensor(positions, at::kLong), 1);
-}
-
-void check_division(ScatterOp op, const at::Tensor& values) {
-  if (op != ScatterOp::Div || values.is_floating_point() || values.numel() == 0) return;
-  if (values.eq(0).any().item<bool>()) {
-    raise(Code::InvalidArgument, "[ScatterVariable] an integer is divided by zero");
-  }
 }
 
 }  // namespace
@@ -128,7 +122,7 @@ extern constexpr OpDef kScatterVariable{
           VariableCell& cell = cell_of(k.inputs[0]);
           const auto op = static_cast<ScatterOp>(k.attrs.integer("op"));
           const at::Tensor values = in(k, 2).contiguous();
-          check_division(op, values);
+          if (op == ScatterOp::Div) check_divisor("ScatterVariable", values);
           k.outputs[0] = cell.update([&](const Tensor& table) {
             check_declared(cell, table, k.attrs.get<DType>("dtype"));
             const RowUpdate update(cell.name(), aten(table), in(k, 1), values);
@@ -172,7 +166,7 @@ extern constexpr OpDef kMergeRows{
           set(k, std::move(rows.indices));
           set(k, std::move(rows.values), 1);
         },
-    .no_gradient_because = "which rows are the same changes by jumps",
+    .no_gradient_because = "its result changes in steps",
 };
 
 IndexedSlices merge_rows(const IndexedSlices& slices) {
@@ -185,7 +179,9 @@ IndexedSlices merge_rows(const IndexedSlices& slices) {
 
 using internal::raise;
 
-Tensor IndexedSlices::to_dense() const { return scatter(indices, values, dense_shape); }
+Tensor IndexedSlices::to_dense(Site site) const {
+  return scatter(indices, values, dense_shape, site);
+}
 
 Gradient::Gradient(Tensor dense) : dense_(std::move(dense)) {}
 
@@ -198,8 +194,8 @@ const IndexedSlices& Gradient::slices() const {
         defined() ? "a tensor" : "undefined");
 }
 
-Tensor Gradient::dense() const {
-  if (is_sparse()) return slices_->to_dense();
+Tensor Gradient::dense(Site site) const {
+  if (is_sparse()) return slices_->to_dense(site);
   if (dense_.defined()) return dense_;
   raise(Code::FailedPrecondition,
         "[Gradient] there is no gradient: the target does not depend on this source; ask for "

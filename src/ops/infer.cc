@@ -96,10 +96,6 @@ Specs infer_broadcast(const OpInputs& inputs) {
   return {{inputs.dtype(0), broadcast_shapes(inputs.op, inputs.shape(0), inputs.shape(1))}};
 }
 
-Specs infer_broadcast_to_bool(const OpInputs& inputs) {
-  return {{kBool, broadcast_shapes(inputs.op, inputs.shape(0), inputs.shape(1))}};
-}
-
 Specs infer_alike(const OpInputs& inputs) {
   require_same_dtype(inputs);
   return {{inputs.dtype(0), require_same_shape(inputs, 0, 1)}};
@@ -166,6 +162,11 @@ void require_possible_rank(std::string_view op, int rank) {
   raise(Code::InvalidArgument,
         "[{}] the result would have {} dimensions, but a tensor has at most {}", op, rank,
         Shape::kMaxRank);
+}
+
+int known_rank(std::string_view op, const Tensor& x) {
+  if (x.shape().has_rank()) return x.rank();
+  raise(Code::InvalidArgument, "[{}] the number of dimensions must be known", op);
 }
 
 void require_representable(std::string_view op, double value, DType dtype) {

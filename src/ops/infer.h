@@ -34,6 +34,8 @@ void require_handle(const OpInputs& inputs, std::string_view whose);
 void require_integers(const OpInputs& inputs, size_t i, std::string_view what);
 // A tensor of `rank` dimensions exists.
 void require_possible_rank(std::string_view op, int rank);
+// The number of dimensions, which a gradient needs to know.
+int known_rank(std::string_view op, const Tensor& x);
 // `dtype` holds `value`: integers hold whole numbers in their range, bool holds 0 and 1.
 void require_representable(std::string_view op, double value, DType dtype);
 // `size` is not negative.
@@ -60,12 +62,30 @@ using Compute = void (*)(Kernel&);
 using GradientOf = Gradients (*)(const OpCall&, Grads);
 
 // Common infer functions.
-Specs infer_same(const OpInputs& inputs);               // output like input 0
-Specs infer_broadcast(const OpInputs& inputs);          // broadcast of inputs 0 and 1, same dtype
-Specs infer_broadcast_to_bool(const OpInputs& inputs);  // the same with bool out
-Specs infer_alike(const OpInputs& inputs);              // inputs 0 and 1, and the output, are alike
+Specs infer_same(const OpInputs& inputs);       // output like input 0
+Specs infer_broadcast(const OpInputs& inputs);  // broadcast of inputs 0 and 1, same dtype
+Specs infer_alike(const OpInputs& inputs);      // inputs 0 and 1, and the output, are alike
 // What the attributes kDeclaredAttrs say.
 Specs infer_declared(const OpInputs& inputs);
+
+// An op that computes the gradient of an op with one input: from the gradient of the output and
+// that input. kOutputShape gives the shape of the output for the shape of the input.
+template <Shape (*kOutputShape)(const OpInputs& inputs, const Shape& input)>
+constexpr OpDef input_gradient_op(std::string_view name, const AttrList& attrs, Compute compute,
+                                  GradientOf gradient) {
+  return {.name = name,
+          .inputs = 2,
+          .dtypes = kFloatTypes,
+          .attrs = attrs,
+          .infer = [](const OpInputs& inputs) -> Specs {
+            require_compatible(inputs.op, inputs.shape(0), kOutputShape(inputs, inputs.shape(1)),
+                               "the gradient");
+            return {{inputs.dtype(0), inputs.shape(1)}};
+          },
+          .compute = compute,
+          .gradient = gradient,
+          .traits = Trait::OneDType};
+}
 
 // The gradient of a step function: no input has an influence, wherever there is a slope at all.
 Gradients no_influence(const OpCall& call, std::span<const Tensor> output_gradients);

@@ -24,7 +24,7 @@ bool is_declared(const ElementLayout& layout, const Attrs& attrs) {
          layout.structure == attrs.get<std::string>("structure");
 }
 
-// The source behind the handle, which must give what the op was made for.
+// The source of the handle. Throws InvalidArgument unless the op was made for its elements.
 ElementSource& declared_source(const Kernel& k) {
   ElementSource& source = source_of(k.inputs[0]);
   const ElementLayout& found = source.layout();
@@ -33,7 +33,7 @@ ElementSource& declared_source(const Kernel& k) {
         source.name(), to_string(found), to_string(layout_of(k.attrs)));
 }
 
-// An element may be anything that its description allows; what follows was made for less.
+// The source may describe its elements less exactly than the op that uses them was made for.
 void check_element(const ElementSource& source, std::span<const Tensor> element,
                    const Specs& wanted) {
   if (element.size() != wanted.size()) {
@@ -41,13 +41,12 @@ void check_element(const ElementSource& source, std::span<const Tensor> element,
           source.name(), element.size(), wanted.size());
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    const TensorBody& found = body(element[i]);
-    if (found.dtype == wanted[i].dtype && found.shape.is_compatible_with(wanted[i].shape)) continue;
+    const Spec found = Spec::of(element[i]);
+    if (found.is_compatible_with(wanted[i])) continue;
     raise(Code::InvalidArgument,
-          "[IteratorNext] tensor {} of an element of iterator '{}' is {} {}, but the op was made "
-          "for {} {}",
-          i, source.name(), to_string(found.dtype), found.shape.to_string(),
-          to_string(wanted[i].dtype), wanted[i].shape.to_string());
+          "[IteratorNext] tensor {} of an element of iterator '{}' is {}, but the op was made for "
+          "{}",
+          i, source.name(), found.to_string(), wanted[i].to_string());
   }
 }
 
@@ -146,12 +145,9 @@ std::string to_string(const ElementLayout& layout) {
 }
 
 bool is_compatible(const ElementLayout& found, const ElementLayout& wanted) {
-  const auto may_be = [](const Spec& a, const Spec& b) {
-    return a.dtype == b.dtype && a.shape.is_compatible_with(b.shape);
-  };
   return found.structure == wanted.structure &&
          std::ranges::equal(unpack_specs("Iterator", found.components),
-                            unpack_specs("Iterator", wanted.components), may_be);
+                            unpack_specs("Iterator", wanted.components), &Spec::is_compatible_with);
 }
 
 ElementSource& source_of(const Tensor& handle) {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "support/expect_error.h"
 
 namespace cohort {

@@ -5,7 +5,9 @@
 #include <ATen/Dispatch.h>
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/nn_ops.h"
+#include "kernels/softmax_cross_entropy.h"
 #include "ops/all_ops.h"
 #include "ops/kernel.h"
 
@@ -127,7 +129,7 @@ Tensor reduce_loss(std::string_view op, const Tensor& losses, const nn::LossOpti
   }
   if (options.global_batch_size > 0 && options.reduction != nn::Reduction::Mean) {
     raise(Code::InvalidArgument,
-          "[{}] global_batch_size {} goes with Reduction::Mean only: it says what to divide by", op,
+          "[{}] global_batch_size {} is for Reduction::Mean only, which divides by it", op,
           options.global_batch_size);
   }
   if (options.reduction == nn::Reduction::None) return losses;
@@ -150,10 +152,7 @@ Specs infer_sparse(const OpInputs& inputs) {
     raise(Code::InvalidArgument, "[{}] logits must be floating, got {}", kName,
           to_string(inputs.dtype(0)));
   }
-  if (!is_integer(inputs.dtype(1))) {
-    raise(Code::InvalidArgument, "[{}] class ids must be integers, got {}", kName,
-          to_string(inputs.dtype(1)));
-  }
+  require_integers({kName, inputs.tensors, inputs.attrs}, 1, "class ids");
   if (!rows_of(logits).is_compatible_with(labels)) {
     raise(Code::InvalidArgument,
           "[{}] logits of shape {} need class ids of shape {}, or probabilities of the logits' "
@@ -188,10 +187,8 @@ at::Tensor negated_choice(const at::Tensor& log_probs, const at::Tensor& labels)
   const at::Tensor ids = checked_ids(labels, rows, classes);
   at::Tensor loss = at::empty(labels.sizes(), log_probs.options());
   AT_DISPATCH_FLOATING_TYPES(log_probs.scalar_type(), "softmax_cross_entropy", [&] {
-    const scalar_t* from = log_probs.data_ptr<scalar_t>();
-    scalar_t* to = loss.data_ptr<scalar_t>();
-    const int64_t* id = ids.data_ptr<int64_t>();
-    for (int64_t i = 0; i < rows; ++i) to[i] = -from[i * classes + id[i]];
+    negated_choice(ClassRows{rows, classes, ids.data_ptr<int64_t>()},
+                   log_probs.data_ptr<scalar_t>(), loss.data_ptr<scalar_t>());
   });
   return loss;
 }
@@ -206,13 +203,8 @@ at::Tensor logits_gradient(const at::Tensor& g, const at::Tensor& log_probs,
   require_count(kName, rows, scale.numel());
   at::Tensor result = at::exp(log_probs).contiguous();
   AT_DISPATCH_FLOATING_TYPES(result.scalar_type(), "softmax_cross_entropy_grad", [&] {
-    scalar_t* row = result.data_ptr<scalar_t>();
-    const scalar_t* factor = scale.data_ptr<scalar_t>();
-    const int64_t* id = ids.data_ptr<int64_t>();
-    for (int64_t i = 0; i < rows; ++i, row += classes) {
-      row[id[i]] -= 1;
-      for (int64_t j = 0; j < classes; ++j) row[j] *= factor[i];
-    }
+    make_logits_gradient(ClassRows{rows, classes, ids.data_ptr<int64_t>()},
+                         scale.data_ptr<scalar_t>(), result.data_ptr<scalar_t>());
   });
   return result;
 }
@@ -225,7 +217,8 @@ Tensor dense_cross_entropy(const Tensor& logits, const Tensor& labels, Site site
           "[{}] probabilities must have the logits' shape {}, got {}; class ids must be integers",
           kName, logits.shape().to_string(), labels.shape().to_string());
   }
-  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits, {}, site), -1), site);
+  const SiteScope there(site);
+  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits), -1));
 }
 
 }  // namespace
@@ -290,16 +283,14 @@ using cohort::internal::reduce_loss;
 namespace {
 
 // Labels as numbers of the predictions' dtype.
-Tensor as_targets(const Tensor& labels, const Tensor& predictions) {
+Tensor as_targets(const Tensor& labels, const Tensor& predictions, Site site) {
   const bool convert = predictions.defined() && labels.defined() && is_numeric(labels.dtype()) &&
                        !is_floating(labels.dtype());
-  return convert ? cast(labels, predictions.dtype()) : labels;
+  return convert ? cast(labels, predictions.dtype(), site) : labels;
 }
 
 // Where 1 - 1e-7 is not 1.
-Tensor at_least_float32(const Tensor& x, Site site) {
-  return x.dtype() == kFloat64 ? x : cast(x, kFloat32, site);
-}
+Tensor at_least_float32(const Tensor& x) { return x.dtype() == kFloat64 ? x : cast(x, kFloat32); }
 
 void check_probabilities(const Tensor& probabilities, const Tensor& labels) {
   if (is_floating(probabilities.dtype()) && is_floating(labels.dtype()) &&
@@ -317,20 +308,20 @@ void check_probabilities(const Tensor& probabilities, const Tensor& labels) {
 
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options,
                              Site site) {
-  const Tensor losses =
-      apply(cohort::internal::kSigmoidCrossEntropy, {logits, as_targets(labels, logits)}, {}, site);
+  const Tensor losses = apply(cohort::internal::kSigmoidCrossEntropy,
+                              {logits, as_targets(labels, logits, site)}, {}, site);
   return reduce_loss("SigmoidCrossEntropy", losses, options, site);
 }
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& labels, LossOptions options,
                             Site site) {
-  const Tensor targets = as_targets(labels, probabilities);
+  const cohort::internal::SiteScope there(site);
+  const Tensor targets = as_targets(labels, probabilities, site);
   check_probabilities(probabilities, targets);
-  const Tensor p = clip(at_least_float32(probabilities, site), 1e-7, 1 - 1e-7, site);
-  const Tensor y = at_least_float32(targets, site);
-  const Tensor losses = neg(y * log(p, site) + (1.0 - y) * log(1.0 - p, site), site);
-  return reduce_loss("BinaryCrossEntropy", cast(losses, probabilities.dtype(), site), options,
-                     site);
+  const Tensor p = clip(at_least_float32(probabilities), 1e-7, 1 - 1e-7);
+  const Tensor y = at_least_float32(targets);
+  const Tensor losses = neg(y * log(p) + (1.0 - y) * log(1.0 - p));
+  return reduce_loss("BinaryCrossEntropy", cast(losses, probabilities.dtype()), options, site);
 }
 
 Tensor mean_squared_error(const Tensor& predictions, const Tensor& targets, LossOptions options,

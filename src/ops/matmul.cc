@@ -220,10 +220,8 @@ extern constexpr OpDef kBiasAdd{
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       if (!call.wants(1)) return {g[0], {}};
-      if (!g[0].shape().has_rank()) {
-        raise(Code::InvalidArgument, "[BiasAddGrad] the number of dimensions must be known");
-      }
-      return {g[0], sum(g[0], other_axes(g[0].rank(), call.attrs.integer("axis")))};
+      const int rank = known_rank("BiasAddGrad", g[0]);
+      return {g[0], sum(g[0], other_axes(rank, call.attrs.integer("axis")))};
     },
 };
 

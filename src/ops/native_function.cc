@@ -83,17 +83,15 @@ Tensor apart_from(const Tensor& result, std::span<const Tensor> inputs) {
 
 void check_result(const std::string& name, std::string_view what, size_t i, const Tensor& result,
                   const Spec& declared) {
-  const bool fits = result.defined() && !result.is_symbolic() && result.dtype() == declared.dtype &&
-                    result.shape().is_compatible_with(declared.shape);
-  if (fits) return;
   std::string found = "nothing";
   if (result.defined() && result.is_symbolic()) {
     found = "a symbol";
   } else if (result.defined()) {
-    found = fmt::format("{} {}", to_string(result.dtype()), result.shape().to_string());
+    if (Spec::of(result).is_compatible_with(declared)) return;
+    found = Spec::of(result).to_string();
   }
-  raise(Code::InvalidArgument, "[NativeFunction] '{}' returned {} for {} {}, which is {} {}", name,
-        found, what, i, to_string(declared.dtype), declared.shape.to_string());
+  raise(Code::InvalidArgument, "[NativeFunction] '{}' returned {} for {} {}, which is {}", name,
+        found, what, i, declared.to_string());
 }
 
 Specs declared_outputs(const Attrs& attrs) {
@@ -144,7 +142,8 @@ Specs infer_gradient(const OpInputs& inputs) {
   const int64_t num_outputs = inputs.attrs.integer("num_outputs");
   const auto size = static_cast<int64_t>(inputs.size());
   if (num_inputs < 0 || num_outputs < 0 || num_inputs > size || num_outputs > size - num_inputs) {
-    raise(Code::InvalidArgument, "[{}] {} inputs do not hold {} inputs and {} outputs", inputs.op,
+    raise(Code::InvalidArgument,
+          "[{}] {} tensors are too few for {} inputs and {} outputs of the function", inputs.op,
           size, num_inputs, num_outputs);
   }
   const GradientInputs parts(inputs.attrs, inputs.tensors);
@@ -210,7 +209,7 @@ Gradients native_gradient(const OpCall& call, std::span<const Tensor> output_gra
   if (!native_table().find(name).gradient) {
     raise(Code::Unimplemented,
           "[NativeFunction] '{}' has no gradient; register it with COHORT_FUNCTION_WITH_GRADIENT, "
-          "or stop_gradient() before it leaves it out of the derivative",
+          "or apply stop_gradient() to its inputs to leave it out of the derivative",
           name);
   }
   std::vector<Tensor> inputs = call.inputs;
@@ -255,19 +254,17 @@ void NativeRegistration::add(std::string name, NativeFunction function, NativeGr
 
 void check_native_arguments(size_t least, bool open, size_t given) {
   if (given == least || (open && given > least)) return;
-  raise(Code::InvalidArgument, "it takes {}{} tensors, got {}", least, open ? " or more" : "",
-        given);
+  raise(Code::InvalidArgument, "the function takes {}{} tensors, got {}", least,
+        open ? " or more" : "", given);
 }
 
 }  // namespace internal
 
 std::vector<Tensor> call_native(std::string_view name, const std::vector<Tensor>& inputs,
                                 const std::vector<TensorSpec>& outputs, Site site) {
-  internal::Specs specs;
-  for (const TensorSpec& output : outputs) specs.push_back({output.dtype, output.shape});
   return internal::apply_many(
       internal::kNativeFunction, inputs,
-      {{"name", std::string(name)}, {"outputs", internal::pack_specs(specs)}}, site);
+      {{"name", std::string(name)}, {"outputs", internal::pack_specs(outputs)}}, site);
 }
 
 }  // namespace cohort

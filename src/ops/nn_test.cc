@@ -1,7 +1,6 @@
-#include "cohort/nn.h"
-
 #include <gtest/gtest.h>
 
+#include "cohort/nn_layers.h"
 #include "cohort/random.h"
 #include "support/expect_error.h"
 

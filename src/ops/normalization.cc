@@ -90,21 +90,16 @@ void set_three(Kernel& k, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& 
   set_narrowed(k, std::get<2>(values), 2);
 }
 
-int known_rank(const Tensor& x) {
-  if (x.shape().has_rank()) return x.shape().rank();
-  raise(Code::InvalidArgument, "[BatchNormGrad] the number of dimensions must be known");
-}
-
 // A vector of one element per channel, as it broadcasts against x.
 Tensor along_channels(const Tensor& vector, const Tensor& x) {
   Shape shape{-1};
-  for (int i = 2; i < known_rank(x); ++i) shape.push_back(1);
+  for (int i = 2; i < known_rank("BatchNormGrad", x); ++i) shape.push_back(1);
   return reshape(vector, shape);
 }
 
 std::vector<int64_t> all_but_channels(const Tensor& x) {
   std::vector<int64_t> axes{0};
-  for (int i = 2; i < known_rank(x); ++i) axes.push_back(i);
+  for (int i = 2; i < known_rank("BatchNormGrad", x); ++i) axes.push_back(i);
   return axes;
 }
 
@@ -227,7 +222,7 @@ Shape statistics_shape(std::string_view op, const Shape& x, const Shape& scale) 
                       (scale[-i] == x[-i] || scale[-i] < 0 || x[-i] < 0);
     if (!fits) {
       raise(Code::InvalidArgument,
-            "[{}] the scale's shape {} is not that of the last dimensions of the input {}", op,
+            "[{}] the scale's shape {} must equal the last dimensions of the input's shape {}", op,
             scale.to_string(), x.to_string());
     }
     result = result.with(-i, 1);
@@ -245,11 +240,8 @@ Specs infer_layer_norm(const OpInputs& inputs) {
 }
 
 std::vector<int64_t> last_axes(const Tensor& scale) {
-  if (!scale.shape().has_rank()) {
-    raise(Code::InvalidArgument, "[LayerNormGrad] the number of dimensions must be known");
-  }
   std::vector<int64_t> axes;
-  for (int64_t i = 1; i <= scale.shape().rank(); ++i) axes.push_back(-i);
+  for (int64_t i = 1; i <= known_rank("LayerNormGrad", scale); ++i) axes.push_back(-i);
   return axes;
 }
 

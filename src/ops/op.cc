@@ -97,7 +97,7 @@ constexpr KindFacts kKinds[] = {
     {"at most 8 integers", is_list<0, Shape::kMaxRank>},
     {"a list of integers", is_list<0, 1 << 20>},
     {"a tensor", is_value<Tensor>},
-    {"a function", is_value<std::shared_ptr<const GraphFunction>>},
+    {"a function", is_value<FunctionPtr>},
 };
 
 }  // namespace
@@ -121,6 +121,10 @@ bool matches(AttrKind kind, const AttrValue& value) {
 const AttrDef* AttrList::find(std::string_view name) const {
   const auto found = std::find_if(begin(), end(), [&](auto& attr) { return attr.name == name; });
   return found == end() ? nullptr : found;
+}
+
+bool AttrList::has(AttrKind kind) const {
+  return std::any_of(begin(), end(), [&](auto& attr) { return attr.kind == kind; });
 }
 
 std::vector<int64_t> pack_specs(std::span<const Spec> specs) {
@@ -164,11 +168,17 @@ Specs unpack_specs(std::string_view op, std::span<const int64_t> packed) {
   return specs;
 }
 
+Specs specs_of(std::span<const Tensor> tensors) {
+  Specs specs;
+  for (const Tensor& tensor : tensors) specs.push_back(Spec::of(tensor));
+  return specs;
+}
+
 std::string to_string(std::span<const Spec> specs) {
   std::string text;
   for (const Spec& spec : specs) {
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", cohort::to_string(spec.dtype), spec.shape.to_string());
+    text += spec.to_string();
   }
   return "(" + text + ")";
 }

@@ -12,17 +12,18 @@
 #include <variant>
 #include <vector>
 
+#include "cohort/error.h"
 #include "cohort/gradient.h"
-#include "cohort/site.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
 
 class GraphFunction;  // a traced body that an op runs (cond, while_loop, a call); graph/ has it
 
-using AttrValue =
-    std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>,
-                 std::vector<std::string>, Tensor, std::shared_ptr<const GraphFunction>>;
+using FunctionPtr = std::shared_ptr<const GraphFunction>;
+
+using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Shape,
+                               std::vector<int64_t>, std::vector<std::string>, Tensor, FunctionPtr>;
 
 // The constants of one op call, by name: what a serialized node carries besides its inputs. Names
 // are literals. Few per op, so a list beats a map.
@@ -89,6 +90,8 @@ class AttrList {
   constexpr const AttrDef* end() const { return begin() + size_; }
   // Null when the op has no attribute of that name.
   const AttrDef* find(std::string_view name) const;
+  // Whether an attribute is of the kind.
+  bool has(AttrKind kind) const;
 
  private:
   // No op has more. A longer list does not compile.
@@ -102,11 +105,9 @@ class AttrList {
 inline constexpr AttrList kDeclaredAttrs{{"dtype", AttrKind::DType}, {"shape", AttrKind::Shape}};
 
 // Dtype and shape of one output, known before anything is computed.
-struct Spec {
-  DType dtype;
-  Shape shape;
-};
+using Spec = TensorSpec;
 using Specs = std::vector<Spec>;
+Specs specs_of(std::span<const Tensor> tensors);
 // "(float32 (2, 3), int64 ())"
 std::string to_string(std::span<const Spec> specs);
 
@@ -126,6 +127,7 @@ struct OpInputs {
   size_t size() const { return tensors.size(); }
   const Shape& shape(size_t i) const;
   DType dtype(size_t i) const;
+  Spec spec(size_t i) const { return {dtype(i), shape(i)}; }
 };
 
 class RunContext;  // ops/run_context.h

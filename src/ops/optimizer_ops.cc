@@ -78,8 +78,10 @@ class OptimizerUpdate {
   void check_slots() const {
     for (size_t i = 1; i <= slots_; ++i) {
       if (values_[i].sizes() == values_[0].sizes() && values_[i].scalar_type() == dtype()) continue;
-      raise(Code::InvalidArgument, "[Optimizer] slot {} of variable '{}' does not have its shape",
-            i, cell(0).name());
+      raise(
+          Code::InvalidArgument,
+          "[Optimizer] slot {} of variable '{}' must have the shape and the dtype of the variable",
+          i, cell(0).name());
     }
   }
 
@@ -89,7 +91,7 @@ class OptimizerUpdate {
   void update_all() {
     if (gradient().sizes() != values_[0].sizes()) {
       raise(Code::InvalidArgument,
-            "[Optimizer] variable '{}' has {} elements, got a gradient of another shape with {}",
+            "[Optimizer] variable '{}' has {} elements, but its gradient has another shape with {}",
             cell(0).name(), count(), gradient().numel());
     }
     apply_to(gradient().to(dtype()).contiguous(), 0, 0, count());

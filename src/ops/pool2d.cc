@@ -3,7 +3,6 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <atomic>
 
 #include "base/raise.h"
@@ -20,6 +19,14 @@ constexpr AttrList kWindowAttrs{{"window", AttrKind::Pair},
                                 {"stride", AttrKind::Pair},
                                 {"padding", AttrKind::Pair},
                                 {"same", AttrKind::Bool}};
+
+Attrs pool_attrs(nn::Size2d window, const nn::Pool2dOptions& options) {
+  const bool by_window = options.stride.height == 0 && options.stride.width == 0;
+  return {{"window", to_attr(window)},
+          {"stride", to_attr(by_window ? window : options.stride)},
+          {"padding", to_attr(options.padding.amount)},
+          {"same", options.padding.same}};
+}
 
 Window2d window_of(const Attrs& attrs) {
   return {sides(attrs, "window"),
@@ -65,37 +72,6 @@ Specs infer_pool_grad(const OpInputs& inputs) {
   return {{inputs.dtype(0), inputs.shape(1)}};
 }
 
-bool are_inside(const int64_t* indices, int64_t count, int64_t plane) {
-  bool inside = true;
-  for (int64_t i = 0; i < count; ++i) {
-    inside &= static_cast<uint64_t>(indices[i]) < static_cast<uint64_t>(plane);
-  }
-  return inside;
-}
-
-// Adds each element of `g` to the element of its plane that its index names. It goes plane by
-// plane, so that a plane is still in the nearest cache after it was filled with zeros.
-template <typename T>
-void scatter_planes(const at::Tensor& g, const at::Tensor& indices, const at::Tensor& out) {
-  const int64_t plane = out.size(2) * out.size(3);
-  const int64_t pooled = g.size(2) * g.size(3);
-  std::atomic<bool> inside = true;
-  at::parallel_for(0, out.size(0) * out.size(1), 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const T* const from = g.data_ptr<T>() + i * pooled;
-      const int64_t* const index = indices.data_ptr<int64_t>() + i * pooled;
-      T* const to = out.data_ptr<T>() + i * plane;
-      if (!are_inside(index, pooled, plane)) {
-        inside = false;
-        return;
-      }
-      std::fill_n(to, plane, T(0));
-      for (int64_t j = 0; j < pooled; ++j) to[index[j]] += from[j];
-    }
-  });
-  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
-}
-
 // In a graph sizes may be known only now.
 at::Tensor max_pool_grad(const Window2d& window, const at::Tensor& x, const at::Tensor& g,
                          const at::Tensor& indices) {
@@ -108,9 +84,20 @@ at::Tensor max_pool_grad(const Window2d& window, const at::Tensor& x, const at::
   if (indices.scalar_type() != at::kLong || indices.sizes() != sizes || g.sizes() != sizes) {
     raise(Code::InvalidArgument, "[MaxPool2dGrad] the indices do not fit the output");
   }
-  AT_DISPATCH_ALL_TYPES(g.scalar_type(), "max_pool2d_grad", [&] {
-    scatter_planes<scalar_t>(g.contiguous(), indices.contiguous(), out);
+  const at::Tensor from = g.contiguous();
+  const at::Tensor places = indices.contiguous();
+  std::atomic<bool> inside = true;
+  AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "max_pool2d_grad", [&] {
+    const PoolGradient<scalar_t> planes_of{.g = from.data_ptr<scalar_t>(),
+                                           .indices = places.data_ptr<int64_t>(),
+                                           .pooled = output[0] * output[1],
+                                           .x = out.data_ptr<scalar_t>(),
+                                           .plane = out.size(2) * out.size(3)};
+    at::parallel_for(0, out.size(0) * out.size(1), 16, [&](int64_t begin, int64_t end) {
+      if (!max_pool_gradient(planes_of, begin, end)) inside = false;
+    });
   });
+  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
   return planes.cropped(out);
 }
 
@@ -252,17 +239,6 @@ extern constexpr OpDef kAvgPool2d{
     .gradient = by_input<kAvgPool2dGrad>,
 };
 
-namespace {
-
-Attrs pool_attrs(nn::Size2d window, const nn::Pool2dOptions& options) {
-  const bool by_window = options.stride.height == 0 && options.stride.width == 0;
-  return {{"window", to_attr(window)},
-          {"stride", to_attr(by_window ? window : options.stride)},
-          {"padding", to_attr(options.padding.amount)},
-          {"same", options.padding.same}};
-}
-
-}  // namespace
 }  // namespace internal
 
 namespace nn {

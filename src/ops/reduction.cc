@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/ops.h"
 #include "ops/elementwise.h"
 
 namespace cohort {
@@ -112,8 +111,7 @@ void over_axes(Kernel& k, Reduce reduce) {
 }
 
 // The same for kernels that take one axis at a time.
-template <typename Reduce>
-void axis_by_axis(Kernel& k, Reduce reduce) {
+void axis_by_axis(Kernel& k, at::Tensor (*reduce)(const at::Tensor&, int64_t axis, bool keep)) {
   at::Tensor x = in(k);
   for (const int64_t axis : axes_in(k)) x = reduce(x, axis, k.attrs.flag("keep"));
   set(k, std::move(x));
@@ -142,6 +140,12 @@ Specs infer_extreme(const OpInputs& inputs) {
   return infer_reduction(inputs);
 }
 
+using Extreme = at::Tensor (*)(const at::Tensor&, at::IntArrayRef axes, bool keep);
+void compute_extreme(Kernel& k, std::string_view op, Extreme extreme) {
+  require_elements(op, k.attrs, k.inputs[0].shape());
+  over_axes(k, extreme);
+}
+
 // The largest or smallest elements.
 constexpr OpDef extreme_op(std::string_view name, Compute compute) {
   return reduction_op(name, kNumericTypes, infer_extreme, compute, of_extremes);
@@ -168,35 +172,17 @@ extern constexpr OpDef kMean = reduction_op(
     },
     [](const OpCall& call, Grads g) -> Gradients { return {spread(g[0], call, true)}; });
 
-extern constexpr OpDef kMax = extreme_op("Max", [](Kernel& k) {
-  require_elements("Max", k.attrs, k.inputs[0].shape());
-  over_axes(k, [](const at::Tensor& x, at::IntArrayRef axes, bool keep) {
-    return at::amax(x, axes, keep);
-  });
-});
+extern constexpr OpDef kMax =
+    extreme_op("Max", [](Kernel& k) { compute_extreme(k, "Max", at::amax); });
 
-extern constexpr OpDef kMin = extreme_op("Min", [](Kernel& k) {
-  require_elements("Min", k.attrs, k.inputs[0].shape());
-  over_axes(k, [](const at::Tensor& x, at::IntArrayRef axes, bool keep) {
-    return at::amin(x, axes, keep);
-  });
-});
+extern constexpr OpDef kMin =
+    extreme_op("Min", [](Kernel& k) { compute_extreme(k, "Min", at::amin); });
 
 extern constexpr OpDef kAny = reduction_op(
-    "Any", kBoolType, infer_reduction,
-    [](Kernel& k) {
-      axis_by_axis(
-          k, [](const at::Tensor& x, int64_t axis, bool keep) { return at::any(x, axis, keep); });
-    },
-    nullptr);
+    "Any", kBoolType, infer_reduction, [](Kernel& k) { axis_by_axis(k, at::any); }, nullptr);
 
 extern constexpr OpDef kAll = reduction_op(
-    "All", kBoolType, infer_reduction,
-    [](Kernel& k) {
-      axis_by_axis(
-          k, [](const at::Tensor& x, int64_t axis, bool keep) { return at::all(x, axis, keep); });
-    },
-    nullptr);
+    "All", kBoolType, infer_reduction, [](Kernel& k) { axis_by_axis(k, at::all); }, nullptr);
 
 extern constexpr OpDef kLogSumExp = reduction_op(
     "LogSumExp", kFloatTypes, infer_reduction,

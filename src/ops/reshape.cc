@@ -32,9 +32,10 @@ Shape resolved(const Shape& shape, const Shape& target) {
   const int axis = static_cast<int>(open - target.begin());
   const int64_t others = checked_count("Reshape", target.without(axis));
   if (others == 0) {
-    raise(Code::InvalidArgument,
-          "[Reshape] the size of dimension {} of {} cannot be told, because another is 0", axis,
-          target.to_string());
+    raise(
+        Code::InvalidArgument,
+        "[Reshape] the size of dimension {} of {} is unknown, because another dimension has size 0",
+        axis, target.to_string());
   }
   if (count % others != 0) raise_unequal(shape, target);
   return target.with(axis, count / others);

@@ -2,15 +2,19 @@
 
 namespace cohort::internal {
 
-void Cancellation::Waker::call() {
-  const std::lock_guard one_at_a_time(calling);
-  if (wake) wake();
-}
+struct Cancellation::Waker {
+  void call() {
+    const std::lock_guard one_at_a_time(calling);
+    if (wake) wake();
+  }
+  void end() {
+    const std::lock_guard one_at_a_time(calling);
+    wake = nullptr;
+  }
 
-void Cancellation::Waker::end() {
-  const std::lock_guard one_at_a_time(calling);
-  wake = nullptr;
-}
+  Turn calling;
+  std::function<void()> wake;  // guarded by calling; empty after the listener's end
+};
 
 void Cancellation::cancel(Status status) {
   std::map<int, std::shared_ptr<Waker>> wakers;

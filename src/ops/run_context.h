@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -81,7 +80,7 @@ class Cancellation {
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // Throws the status once cancelled. Takes no lock.
   void check() const {
-    if (cancelled()) throw_status();
+    if (cancelled()) throw Error(status_);
   }
 
   // Calls `wake` at once when cancelled, else when that happens. The end of the object waits for a
@@ -101,15 +100,6 @@ class Cancellation {
   };
 
  private:
-  struct Waker {
-    void call();
-    void end();
-
-    Turn calling;
-    std::function<void()> wake;  // guarded by calling; empty after the listener's end
-  };
-  [[noreturn]] void throw_status() const { throw Error(status_); }
-
   std::atomic<bool> cancelled_{false};
   Mutex mutex_;
   Status status_;                                 // constant once cancelled_
@@ -157,6 +147,20 @@ std::shared_ptr<T> find_shared(const Kernel& k, std::string_view op, const std::
   const auto& name = k.attrs.get<std::string>("shared_name");
   return require_run(k.run, op).resources().find_or_make<T>(k.attrs.get<std::string>("container"),
                                                             kind, name, [&] { return make(name); });
+}
+
+// An op that gives the handle of such state. `attrs` are its other attributes.
+constexpr OpDef handle_op(std::string_view name, const AttrList& attrs,
+                          Specs (*infer)(const OpInputs&), void (*compute)(Kernel&),
+                          Traits traits = Trait::HasEffect) {
+  return {.name = name,
+          .inputs = 0,
+          .dtypes = kResourceType,
+          .attrs = attrs + AttrList{{"container", AttrKind::Text}, {"shared_name", AttrKind::Text}},
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because = "a handle has no value",
+          .traits = traits};
 }
 
 // What ends the waiting of a kernel: its run's, or nothing when it runs at once.

@@ -67,12 +67,13 @@ Shape sliced(const OpInputs& inputs, const Shape& shape) {
     raise(Code::InvalidArgument, "[{}] a step is too large", inputs.op);
   }
   if (std::find(steps.begin(), steps.end(), 0) != steps.end()) {
-    raise(Code::InvalidArgument, "[{}] a step is 0", inputs.op);
+    raise(Code::InvalidArgument, "[{}] a step must not be 0", inputs.op);
   }
   if (!shape.has_rank()) return shape;
   if (static_cast<int>(steps.size()) > shape.rank()) {
-    raise(Code::InvalidArgument, "[{}] {} ranges for a tensor of shape {}", inputs.op, steps.size(),
-          shape.to_string());
+    raise(Code::InvalidArgument,
+          "[{}] got {} ranges for a tensor of shape {}; give at most one per dimension", inputs.op,
+          steps.size(), shape.to_string());
   }
   Shape result = shape;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -105,29 +106,18 @@ extern constexpr OpDef kSlice{
 };
 
 // Zeros like input 1, with input 0 where the ranges pick.
-extern constexpr OpDef kSliceGrad{
-    .name = "SliceGrad",
-    .inputs = 2,
-    .dtypes = kFloatTypes,
-    .attrs = kSlicingAttrs,
-    .infer = [](const OpInputs& inputs) -> Specs {
-      require_compatible(inputs.op, inputs.shape(0), sliced(inputs, inputs.shape(1)),
-                         "the gradient");
-      return {{inputs.dtype(0), inputs.shape(1)}};
+extern constexpr OpDef kSliceGrad = input_gradient_op<sliced>(
+    "SliceGrad", kSlicingAttrs,
+    [](Kernel& k) {
+      at::Tensor whole = at::zeros(in(k, 1).sizes(), in(k, 0).options());
+      std::vector<int64_t> reversed;
+      const at::Tensor part = picked_view(whole, k.attrs, reversed);
+      part.copy_(reversed.empty() ? in(k, 0) : in(k, 0).flip(reversed));
+      set(k, std::move(whole));
     },
-    .compute =
-        [](Kernel& k) {
-          at::Tensor whole = at::zeros(in(k, 1).sizes(), in(k, 0).options());
-          std::vector<int64_t> reversed;
-          const at::Tensor part = picked_view(whole, k.attrs, reversed);
-          part.copy_(reversed.empty() ? in(k, 0) : in(k, 0).flip(reversed));
-          set(k, std::move(whole));
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+    [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kSlice, {g[0]}, call.attrs), {}};
-    },
-    .traits = Trait::OneDType,
-};
+    });
 
 namespace {
 
@@ -167,27 +157,16 @@ extern constexpr OpDef kIndex{
 };
 
 // Zeros like input 1, with input 0 as part `index`.
-extern constexpr OpDef kIndexGrad{
-    .name = "IndexGrad",
-    .inputs = 2,
-    .dtypes = kFloatTypes,
-    .attrs = {{"index", AttrKind::Int}},
-    .infer = [](const OpInputs& inputs) -> Specs {
-      require_compatible(inputs.op, inputs.shape(0), part_shape(inputs, inputs.shape(1)),
-                         "the gradient");
-      return {{inputs.dtype(0), inputs.shape(1)}};
+extern constexpr OpDef kIndexGrad = input_gradient_op<part_shape>(
+    "IndexGrad", {{"index", AttrKind::Int}},
+    [](Kernel& k) {
+      at::Tensor whole = at::zeros(in(k, 1).sizes(), in(k, 0).options());
+      whole.select(0, index_of(k.attrs, whole.size(0))).copy_(in(k, 0));
+      set(k, std::move(whole));
     },
-    .compute =
-        [](Kernel& k) {
-          at::Tensor whole = at::zeros(in(k, 1).sizes(), in(k, 0).options());
-          whole.select(0, index_of(k.attrs, whole.size(0))).copy_(in(k, 0));
-          set(k, std::move(whole));
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+    [](const OpCall& call, Grads g) -> Gradients {
       return {g[0][call.attrs.integer("index")], {}};
-    },
-    .traits = Trait::OneDType,
-};
+    });
 
 namespace {
 
@@ -195,12 +174,13 @@ Shape padded(std::string_view op, const Shape& shape, const Attrs& attrs) {
   const std::vector<int64_t>& before = attrs.integers("before");
   const std::vector<int64_t>& after = attrs.integers("after");
   if (before.size() != after.size()) {
-    raise(Code::InvalidArgument, "[{}] {} paddings before, but {} after", op, before.size(),
+    raise(Code::InvalidArgument,
+          "[{}] before and after must have equally many paddings, got {} and {}", op, before.size(),
           after.size());
   }
   if (shape.has_rank() && static_cast<int>(before.size()) != shape.rank()) {
-    raise(Code::InvalidArgument, "[{}] {} paddings for a tensor of shape {}", op, before.size(),
-          shape.to_string());
+    raise(Code::InvalidArgument, "[{}] needs one padding per dimension, got {} for shape {}", op,
+          before.size(), shape.to_string());
   }
   require_possible_rank(op, static_cast<int>(before.size()));
   Shape result;

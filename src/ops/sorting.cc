@@ -1,14 +1,12 @@
 // Orderings of elements: sort, top_k, unique, and elements chosen by number along an axis.
 
-#include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "kernels/dtypes.h"
+#include "kernels/row_order.h"
 #include "ops/kernel.h"
 #include "ops/table_rows.h"
 
@@ -16,73 +14,24 @@ namespace cohort {
 namespace internal {
 namespace {
 
-// The first `keep` values of every row of the last dimension once each row is sorted, and where in
-// the row they were. Equal values keep their order; NaN comes after everything else, whichever way
-// the rest is sorted.
+// As order_rows() of numbers, along the last dimension.
 struct Ordered {
   at::Tensor values;
   at::Tensor indices;
 };
 
-// The 16-bit floats compare as float.
-template <typename T>
-using KeyOf = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
-
-template <typename Key>
-struct Entry {
-  Key key;
-  int64_t place;
-};
-
-// Orders entries without ties, so that no stable algorithm is needed.
-template <typename Key>
-struct Before {
-  bool descending;
-
-  bool operator()(const Entry<Key>& a, const Entry<Key>& b) const {
-    if constexpr (std::is_floating_point_v<Key>) {
-      const bool a_is_nan = a.key != a.key;
-      const bool b_is_nan = b.key != b.key;
-      if (a_is_nan != b_is_nan) return b_is_nan;
-      if (a_is_nan) return a.place < b.place;
-    }
-    if (a.key != b.key) return (a.key < b.key) != descending;
-    return a.place < b.place;
-  }
-};
-
-template <typename Key>
-void order_first(std::vector<Entry<Key>>& row, int64_t keep, Before<Key> before) {
-  const auto end = row.begin() + keep;
-  if (end != row.end()) std::nth_element(row.begin(), end, row.end(), before);
-  std::sort(row.begin(), end, before);
-}
-
-template <typename T>
-void order_all(const at::Tensor& x, int64_t keep, bool descending, const Ordered& out) {
-  const int64_t size = x.size(-1);
-  const int64_t rows = size == 0 ? 0 : x.numel() / size;
-  const auto* source = static_cast<const T*>(x.data_ptr());
-  auto* values = static_cast<T*>(out.values.data_ptr());
-  int64_t* indices = out.indices.data_ptr<int64_t>();
-  std::vector<Entry<KeyOf<T>>> row(static_cast<size_t>(size));
-  for (int64_t r = 0; r < rows; ++r, source += size) {
-    for (int64_t i = 0; i < size; ++i) row[static_cast<size_t>(i)] = {KeyOf<T>(source[i]), i};
-    order_first(row, keep, {descending});
-    for (int64_t i = 0; i < keep; ++i) {
-      *indices++ = row[static_cast<size_t>(i)].place;
-      *values++ = source[row[static_cast<size_t>(i)].place];
-    }
-  }
-}
-
-Ordered order_rows(const at::Tensor& x, int64_t keep, bool descending) {
+Ordered ordered_rows(const at::Tensor& x, int64_t keep, bool descending) {
   const at::Tensor dense = x.contiguous();
   at::DimVector shape(dense.sizes().begin(), dense.sizes().end());
+  const int64_t length = shape.back();
   shape.back() = keep;
-  Ordered ordered{at::empty(shape, dense.options()), at::empty(shape, at::kLong)};
-  visit_numeric(from_aten(dense.scalar_type()),
-                [&]<typename T>(T) { order_all<T>(dense, keep, descending, ordered); });
+  const Ordered ordered{at::empty(shape, dense.options()), at::empty(shape, at::kLong)};
+  order_rows({.dtype = from_aten(dense.scalar_type()),
+              .rows = dense.data_ptr(),
+              .count = length == 0 ? 0 : dense.numel() / length,
+              .length = length,
+              .descending = descending},
+             keep, ordered.values.data_ptr(), ordered.indices.data_ptr<int64_t>());
   return ordered;
 }
 
@@ -160,7 +109,7 @@ extern constexpr OpDef kSort{
         [](Kernel& k) {
           const int64_t axis = k.attrs.integer("axis");
           const at::Tensor rows = in(k).movedim(axis, -1);
-          const Ordered ordered = order_rows(rows, rows.size(-1), k.attrs.flag("descending"));
+          const Ordered ordered = ordered_rows(rows, rows.size(-1), k.attrs.flag("descending"));
           set(k, ordered.values.movedim(-1, axis), 0);
           set(k, ordered.indices.movedim(-1, axis), 1);
         },
@@ -199,7 +148,7 @@ extern constexpr OpDef kTopK{
     },
     .compute =
         [](Kernel& k) {
-          Ordered ordered = order_rows(in(k), k.attrs.integer("k"), true);
+          Ordered ordered = ordered_rows(in(k), k.attrs.integer("k"), true);
           set(k, std::move(ordered.values), 0);
           set(k, std::move(ordered.indices), 1);
         },
@@ -277,7 +226,7 @@ extern constexpr OpDef kUnique{
           set(k, at::tensor(groups.inverse, at::kLong).view(sizes(body(x).shape)), 1);
           set(k, at::tensor(groups.counts, at::kLong), 2);
         },
-    .no_gradient_because = "which elements are equal changes by jumps",
+    .no_gradient_because = "its result changes in steps",
 };
 
 }  // namespace internal

@@ -156,7 +156,7 @@ void restore_torch_random(const std::string& state) {
   try {
     generator.set_state(bytes);
   } catch (const c10::Error& error) {
-    raise(Code::DataLoss, "[Random] {} bytes are not a state of torch's generator: {}",
+    raise(Code::DataLoss, "[Random] these {} bytes are not a state of torch's generator: {}",
           state.size(), error.what_without_backtrace());
   }
 }

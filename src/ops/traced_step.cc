@@ -31,7 +31,7 @@ void add_part(const Kernel& k, TimelineTime now) {
 
 }  // namespace
 
-// Gives the time at which its inputs are there. Only times of one process may meet.
+// Gives the time at which its inputs are there. Times of two processes cannot be compared.
 extern constexpr OpDef kTimelinePart{
     .name = "TimelinePart",
     .inputs = {1, 3},
@@ -52,25 +52,7 @@ extern constexpr OpDef kTimelinePart{
 
 namespace {
 
-// Of the function that this thread traces; the nodes belong to its graph. All of them are on one
-// device, since the clocks of two machines differ.
-struct TracedStep {
-  std::string device;
-  Tensor began;
-  Tensor backward_began;
-};
-thread_local TracedStep traced_step;
-
-bool is_tracing() {
-  const GraphBuilder* const builder = thread_dispatch().builder;
-  return builder != nullptr && !builder->makes_variables();
-}
-
-bool is_of_this_graph(const Tensor& node) {
-  if (!node.defined()) return false;
-  return static_cast<const SymbolBody&>(body(node)).builder.lock().get() ==
-         thread_dispatch().builder;
-}
+constinit ContextSlot<TracedStep> traced_step;
 
 Tensor part(const std::string& device, const char* name, const std::vector<Tensor>& inputs) {
   const RecordingPause not_recorded;
@@ -81,23 +63,26 @@ Tensor part(const std::string& device, const char* name, const std::vector<Tenso
 
 }  // namespace
 
+TracedStepScope::TracedStepScope() : ContextValue(traced_step, {}) {}
+
 void begin_traced_step() {
   if (!timeline_is_on() || !is_tracing()) return;
   const std::string here = requested_device("step", kTimelinePart.name).to_string();
-  traced_step = {
+  traced_step.get() = {
       .device = here, .began = part(here, "step", {Tensor(int64_t{0})}), .backward_began = {}};
 }
 
 void end_traced_forward(const Tensor& loss) {
-  if (!timeline_is_on() || !is_tracing() || traced_step.backward_began.defined()) return;
-  if (!is_of_this_graph(traced_step.began)) return;
-  traced_step.backward_began = part(traced_step.device, "forward", {traced_step.began, loss});
+  if (!timeline_is_on() || !is_tracing()) return;
+  TracedStep& step = traced_step.get();
+  if (!step.began.defined() || step.backward_began.defined()) return;
+  step.backward_began = part(step.device, "forward", {step.began, loss});
 }
 
 void end_traced_step(const Tensor& count, const Tensor& updates) {
   if (!timeline_is_on() || !is_tracing()) return;
-  const TracedStep step = std::exchange(traced_step, {});
-  if (!is_of_this_graph(step.backward_began)) return;
+  const TracedStep step = std::exchange(traced_step.get(), {});
+  if (!step.backward_began.defined()) return;
   part(step.device, "backward", {step.backward_began, updates});
   part(step.device, "step", {step.began, count, updates});
 }

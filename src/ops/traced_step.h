@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+
+#include "base/thread_context.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
@@ -8,6 +11,22 @@ namespace cohort::internal {
 // code, so nodes of its graph add the parts to the timeline. They are made only while the timeline
 // is on (src/base/timeline.h); otherwise, and outside a function that is being traced, these calls
 // do nothing.
+
+// The nodes of the step that this thread traces. All of them are on one device, since the clocks of
+// two machines differ.
+struct TracedStep {
+  std::string device = {};
+  Tensor began = {};
+  Tensor backward_began = {};
+
+  TracedStep captured() const { return {}; }  // other threads trace steps of their own
+};
+// While it lives, this thread traces a graph. The graph's step ends with the trace, however the
+// trace ends.
+class [[nodiscard]] TracedStepScope : ContextValue<TracedStep> {
+ public:
+  TracedStepScope();
+};
 
 // The outermost tape begins to record.
 void begin_traced_step();

@@ -84,22 +84,15 @@ Tensor held_value(const Variable& copy) {
 void set_held_value(const Variable& copy, const Tensor& value) { find_cell(copy)->assign(value); }
 
 // A variable of a graph: the handle of the state that the run's device keeps under its name.
-extern constexpr OpDef kVariableHandle{
-    .name = "VariableHandle",
-    .inputs = 0,
-    .dtypes = kResourceType,
-    .attrs = {{"container", AttrKind::Text}, {"shared_name", AttrKind::Text}},
-    .infer = [](const OpInputs&) -> Specs {
+extern constexpr OpDef kVariableHandle = handle_op(
+    "VariableHandle", {},
+    [](const OpInputs&) -> Specs {
       return {{kResource, Shape{}}};
     },
-    .compute =
-        [](Kernel& k) {
-          k.outputs[0] = make_resource(find_shared<VariableCell>(
-              k, "VariableHandle", "variable",
-              [](const std::string& name) { return std::make_shared<VariableCell>(name); }));
-        },
-    .no_gradient_because = "a handle has no value",
-    .traits = Trait::HasEffect,
-};
+    [](Kernel& k) {
+      k.outputs[0] = make_resource(find_shared<VariableCell>(
+          k, "VariableHandle", "variable",
+          [](const std::string& name) { return std::make_shared<VariableCell>(name); }));
+    });
 
 }  // namespace cohort::internal

@@ -83,6 +83,8 @@ class VariableImpl {
   virtual std::string to_string() const = 0;
   // The shards of a sharded variable, in the order of their rows; empty for other variables.
   virtual std::span<const Variable> shards() const { return {}; }
+  // The shards, or the copies that a strategy keeps; empty for a variable that is one copy itself.
+  virtual std::span<const Variable> parts() const { return {}; }
 
   // Set by a strategy before the variable is used: whose it is, and of which variable
   // this is a copy.

@@ -160,7 +160,7 @@ extern constexpr OpDef kVariableIsInitialized{
         [](Kernel& k) {
           set(k, at::scalar_tensor(cell_of(k.inputs[0]).is_initialized(), at::kBool));
         },
-    .no_gradient_because = "it asks for no value",
+    .no_gradient_because = "it does not read the value",
     .traits = Trait::ReadsState,
 };
 
@@ -189,13 +189,13 @@ void check_declared(const VariableCell& cell, const Tensor& stored, DType declar
 
 void raise_undefined_variable() {
   raise(Code::FailedPrecondition,
-        "[Variable] holds nothing: it was default-constructed and never assigned; make it with an "
-        "initial value");
+        "[Variable] this variable holds nothing: it was default-constructed and never assigned; "
+        "make it with an initial value");
 }
 
 VariableCell& cell_of(const Tensor& handle) {
   Resource* const resource = resource_of(handle).get();
-  // Mostly it is one, and not a kind of one.
+  // Most handles are of this very class, and comparing types is quicker than dynamic_cast.
   if (typeid(*resource) == typeid(VariableCell)) return static_cast<VariableCell&>(*resource);
   auto* cell = dynamic_cast<VariableCell*>(resource);
   if (cell == nullptr) raise(Code::InvalidArgument, "[Variable] the handle is not a variable's");
@@ -238,16 +238,17 @@ Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::strin
 
 }  // namespace
 
-Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
+Tensor note_read(const Tensor& handle, const Tensor& value, bool trainable) {
   for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-    recorder->variable_read(variable.handle, value, trainable);
+    recorder->variable_read(handle, value, trainable);
   }
   return value;
 }
 
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const bool now = thread_dispatch().builder == nullptr && !variable.handle.is_symbolic();
-  return note_read(variable, now ? read_now(variable, trainable) : apply_read(variable, trainable),
+  return note_read(variable.handle,
+                   now ? read_now(variable, trainable) : apply_read(variable, trainable),
                    trainable);
 }
 
@@ -286,7 +287,7 @@ Tensor write_variable(const VariableHandle& variable, Write how, const Tensor& v
     case Write::AssignSub:
       return apply_to(kAssignSubVariable, variable, fit_delta(variable, value, "AssignSub"));
   }
-  raise(Code::Internal, "[Variable] there is no such write");
+  raise(Code::Internal, "[Variable] {} is not a Write", static_cast<int>(how));
 }
 
 }  // namespace cohort::internal

@@ -10,8 +10,8 @@
 namespace cohort::internal {
 
 Tensor read_variable(const VariableHandle& variable, bool trainable);
-// Tells this thread's tapes that `value` was read from the variable. Returns it.
-Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable);
+// Tells this thread's tapes that `value` was read from the variable with that handle. Returns it.
+Tensor note_read(const Tensor& handle, const Tensor& value, bool trainable);
 
 // `value` as the variable can hold it. Throws InvalidArgument naming the variable when the dtype
 // would lose more than precision or the shape does not fit.

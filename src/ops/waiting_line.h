@@ -42,8 +42,6 @@ class WaitingLine::Place {
     line_.places_.remove(this);
     line_.wake_first();
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
 
   // Calls `step` once this thread is first, and again after every wake, until it returns true or
   // throws. Returns false, at any place in the line, when the run is cancelled.
@@ -60,7 +58,7 @@ class WaitingLine::Place {
     bool finished = false;
     const auto since = WaitNote::Clock::now();
     const auto over = [&] { return is_over(step, finished); };
-    if (look_again_.wait_for(lock_, stall_patience(), over)) return finished;
+    if (look_again_.wait_for(lock_, stall_limit(), over)) return finished;
     const WaitNote note(WaitKind::Tensor, what(), {kAnyTask}, since);
     look_again_.wait(lock_, over);
     return finished;

@@ -32,7 +32,9 @@ int64_t same_padding(const Window2d& window, int64_t extent, size_t side) {
 
 int64_t output_size(std::string_view op, const Window2d& window, int64_t extent, size_t side) {
   if (extent < 0) return Shape::kUnknownDim;
-  if (extent == 0) raise(Code::InvalidArgument, "[{}] the input's planes are empty", op);
+  if (extent == 0)
+    raise(Code::InvalidArgument,
+          "[{}] the input's planes are empty; each must have at least 1 row and 1 column", op);
   if (window.same) return same_output(extent, window.stride[side]);
   const int64_t room = extent + 2 * window.padding[side] - span_of(window, side);
   if (room >= 0) return room / window.stride[side] + 1;

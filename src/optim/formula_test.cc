@@ -13,7 +13,7 @@
 #include "cohort/function.h"
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "cohort/session.h"

@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "graph/scopes.h"
 #include "ops/variable_ops.h"
 #include "optim/optimizer.h"
 
@@ -32,8 +33,8 @@ void check_rows(const Variable& variable, const IndexedSlices& slices) {
   for (const int64_t row : slices.indices.to_vector<int64_t>()) {
     if (row >= 0 && row < slices.dense_shape[0]) continue;
     raise(Code::InvalidArgument,
-          "[Optimizer] the gradient of variable '{}' names row {} of {} rows", variable.name(), row,
-          slices.dense_shape[0]);
+          "[Optimizer] the gradient of variable '{}' names row {}, but the variable has {} rows",
+          variable.name(), row, slices.dense_shape[0]);
   }
 }
 
@@ -57,10 +58,12 @@ void check_pair(const Variable& variable, const Gradient& gradient) {
   if (gradient.is_sparse()) check_rows(variable, gradient.slices());
 }
 
-void check_limit(double limit, std::string_view name) {
-  if (limit >= 0) return;
-  raise(Code::InvalidArgument, "[Optimizer] clipping by {} must not be negative, got {}", name,
-        limit);
+void check_limit(std::optional<double> limit, std::string_view name) {
+  if (!limit || *limit > 0) return;
+  raise(Code::InvalidArgument,
+        "[Optimizer] the limit of clipping by {} must be positive, got {}; leave it empty for no "
+        "limit",
+        name, *limit);
 }
 
 }  // namespace
@@ -74,8 +77,9 @@ Clipping checked(const Clipping& clipping) {
 
 void check_all(const Gradients& gradients, const std::vector<Variable>& variables) {
   if (gradients.size() != variables.size()) {
-    raise(Code::InvalidArgument, "[Optimizer] {} gradients for {} variables", gradients.size(),
-          variables.size());
+    raise(Code::InvalidArgument,
+          "[Optimizer] needs one gradient per variable, got {} gradients for {} variables",
+          gradients.size(), variables.size());
   }
   for (size_t i = 0; i < variables.size(); ++i) {
     if (gradients[i].defined()) check_pair(variables[i], gradients[i]);
@@ -116,16 +120,20 @@ Gradients each_changed(const Gradients& gradients, const Change& change) {
   return results;
 }
 
+using cohort::internal::SiteScope;
+
 }  // namespace
 
-Gradients clip_by_value(const Gradients& gradients, double value) {
+Gradients clip_by_value(const Gradients& gradients, double value, Site site) {
+  const SiteScope there(site);
   internal::require(value > 0, "ClipByValue", "the limit must be positive", value);
   return each_changed(gradients, [&](const Gradient& gradient) {
     return changed(gradient, [&](const Tensor& x) { return clip(x, -value, value); });
   });
 }
 
-Gradients clip_by_norm(const Gradients& gradients, double norm) {
+Gradients clip_by_norm(const Gradients& gradients, double norm, Site site) {
+  const SiteScope there(site);
   internal::require(norm > 0, "ClipByNorm", "the limit must be positive", norm);
   return each_changed(gradients, [&](const Gradient& gradient) {
     if (!gradient.defined()) return gradient;
@@ -134,7 +142,8 @@ Gradients clip_by_norm(const Gradients& gradients, double norm) {
   });
 }
 
-Tensor global_norm(const Gradients& gradients) {
+Tensor global_norm(const Gradients& gradients, Site site) {
+  const SiteScope there(site);
   Tensor total(0.0);
   for (const Gradient& gradient : gradients) {
     if (gradient.defined()) total = total + squared_norm(gradient);
@@ -142,7 +151,8 @@ Tensor global_norm(const Gradients& gradients) {
   return sqrt(total);
 }
 
-Gradients clip_by_global_norm(const Gradients& gradients, double norm) {
+Gradients clip_by_global_norm(const Gradients& gradients, double norm, Site site) {
+  const SiteScope there(site);
   internal::require(norm > 0, "ClipByGlobalNorm", "the limit must be positive", norm);
   const Tensor length = global_norm(gradients);
   return each_changed(gradients, [&](const Gradient& gradient) {
@@ -152,9 +162,9 @@ Gradients clip_by_global_norm(const Gradients& gradients, double norm) {
 
 Gradients internal::clipped(const Gradients& gradients, const Clipping& clipping) {
   Gradients result = gradients;
-  if (clipping.value != 0) result = clip_by_value(result, clipping.value);
-  if (clipping.norm != 0) result = clip_by_norm(result, clipping.norm);
-  if (clipping.global_norm != 0) result = clip_by_global_norm(result, clipping.global_norm);
+  if (clipping.value) result = clip_by_value(result, *clipping.value);
+  if (clipping.norm) result = clip_by_norm(result, *clipping.norm);
+  if (clipping.global_norm) result = clip_by_global_norm(result, *clipping.global_norm);
   return result;
 }
 

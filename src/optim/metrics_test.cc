@@ -175,7 +175,7 @@ TEST(AucMetric, NamesWrongInputs) {
                Auc({.thresholds = 1}));
   EXPECT_ERROR(Code::InvalidArgument, "at least 2 thresholds, got -5", Auc({.thresholds = -5}));
   Auc auc;
-  EXPECT_ERROR(Code::InvalidArgument, "scores must be in [0, 1]; sigmoid() makes them so",
+  EXPECT_ERROR(Code::InvalidArgument, "scores must be in [0, 1]; apply sigmoid()",
                auc.update(Tensor({1}), Tensor({1.5})));
   EXPECT_ERROR(Code::InvalidArgument, "scores must be in [0, 1]",
                auc.update(Tensor({1}), Tensor({std::numeric_limits<double>::quiet_NaN()})));

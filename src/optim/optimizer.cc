@@ -15,7 +15,6 @@
 #include "graph/tracing.h"
 #include "ops/dispatch.h"
 #include "ops/traced_step.h"
-#include "ops/variable_ops.h"
 #include "variables/graph_variable.h"
 
 namespace cohort::optim {
@@ -23,6 +22,7 @@ namespace internal {
 
 using cohort::internal::Attrs;
 using cohort::internal::builds_session_graph;
+using cohort::internal::is_of_graph;
 using cohort::internal::raise;
 using cohort::internal::UpdatePath;
 using cohort::internal::VariableAccess;
@@ -35,6 +35,7 @@ VariableRequest slot_request(const Variable& variable, const SlotSpec& spec, con
   const Shape shape = variable.shape();
   const DType dtype = variable.dtype();
   return {[shape, dtype, saved, value = spec.initial_value] {
+            const cohort::internal::LibraryCode here;
             return saved.defined() ? saved : fill(shape, cast(Tensor(value), dtype));
           },
           {.name = variable.name() + "/" + spec.name, .trainable = false}};
@@ -48,11 +49,6 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
   std::optional<Colocation> together;
   if (handle.is_symbolic()) together.emplace(handle);
   return Variable(request.initializer, request.options);
-}
-
-bool is_of_graph(const Variable& variable) {
-  const VariableImpl* impl = VariableAccess::impl(variable).get();
-  return dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr;
 }
 
 // All workers share one count, on the device that a variable asks for, wherever the optimizer was
@@ -233,19 +229,17 @@ struct OptimizerState {
     }();
     if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
     raise(Code::InvalidArgument,
-          "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
+          "[Optimizer] a learning rate must be one floating number, but the schedule returned "
+          "shape {}, {}",
           now.shape().to_string(), to_string(now.dtype()));
   }
 
   // The rate for a caller that only asks: in a session's graph all callers share one node.
   Tensor asked_rate() {
     const Variable taken = count();
-    if (!is_of_graph(taken)) return rate_at(taken);
-    const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
-    const auto graph = cohort::internal::graph_of(handle);
-    const std::string key =
-        fmt::format("learning rate {} {}", graph->node_output(handle).node, rate_setting.version());
-    return graph->keep(key, [&] { return rate_at(taken); });
+    const Tensor& handle = VariableAccess::impl(taken)->first_copy().handle;
+    return cohort::internal::keep_about(fmt::format("learning rate {}", rate_setting.version()),
+                                        {handle}, [&] { return rate_at(taken); });
   }
 };
 
@@ -264,8 +258,7 @@ std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optim
 
 bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name) {
   const std::vector<SlotSpec>& specs = optimizer.state_->rule.slots;
-  return std::any_of(specs.begin(), specs.end(),
-                     [&](const SlotSpec& spec) { return spec.name == name; });
+  return std::ranges::find(specs, name, &SlotSpec::name) != specs.end();
 }
 
 void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
@@ -308,9 +301,8 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
                            std::optional<Variable> step, Site site) {
   if (!loss.is_symbolic()) {
     raise(Code::InvalidArgument,
-          "[Optimizer] the loss is a value, which does not tell how it was computed; use a "
-          "GradientTape "
-          "and apply_gradients(), or minimize() with a function that computes it");
+          "[Optimizer] the loss is a value, so its computation is unknown; use a GradientTape and "
+          "apply_gradients(), or minimize() with a function that computes the loss");
   }
   const cohort::internal::SiteScope made_there(site);
   const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
@@ -323,14 +315,20 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
                            const std::vector<Variable>& variables, Site site) {
   GradientTape tape;
-  for (const Variable& variable : variables) tape.watch(variable);
+  for (const Variable& variable : variables) tape.watch(variable, site);
   const Tensor value = loss();
-  apply_gradients(tape.gradient(value, variables), variables, site);
+  apply_gradients(tape.gradient(value, variables, {}, site), variables, site);
   return value;
 }
 
-Variable Optimizer::iterations() const { return state_->count(); }
-Tensor Optimizer::learning_rate() const { return state_->asked_rate(); }
+Variable Optimizer::iterations(Site site) const {
+  const cohort::internal::SiteScope made_there(site);
+  return state_->count();
+}
+Tensor Optimizer::learning_rate(Site site) const {
+  const cohort::internal::SiteScope made_there(site);
+  return state_->asked_rate();
+}
 void Optimizer::set_learning_rate(LearningRate rate) {
   const std::lock_guard lock(state_->turn);
   state_->rate = std::move(rate);
@@ -344,7 +342,8 @@ Variable Optimizer::slot(const Variable& variable, const std::string& name) cons
   for (size_t i = 0; found != state_->slots.end() && i < state_->rule.slots.size(); ++i) {
     if (state_->rule.slots[i].name == name) return found->second[i];
   }
-  raise(Code::NotFound, "[Optimizer] no slot '{}' for variable '{}'{}", name, variable.name(),
+  raise(Code::NotFound, "[Optimizer] slot '{}' of variable '{}' does not exist{}", name,
+        variable.name(),
         found == state_->slots.end() ? ": slots are made at the first update" : "");
 }
 

@@ -48,12 +48,14 @@ TEST(Optimizer, MakesSlotsAtTheFirstUpdateOfAVariable) {
   const Variable b({1.f}, {.name = "b"});
   Sgd optimizer({.momentum = 0.9});
   EXPECT_EQ(optimizer.variables().size(), 1u);
-  EXPECT_ERROR(Code::NotFound, "no slot 'momentum' for variable 'a': slots are made at the first",
+  EXPECT_ERROR(Code::NotFound,
+               "slot 'momentum' of variable 'a' does not exist: slots are made at the first",
                optimizer.slot(a, "momentum"));
   optimizer.apply_gradients({ones({2}), Gradient()}, {a, b});
   EXPECT_EQ(values(optimizer.slot(a, "momentum")), Doubles({1, 1}));
-  EXPECT_ERROR(Code::NotFound, "no slot 'speed' for variable 'a'", optimizer.slot(a, "speed"));
-  EXPECT_ERROR(Code::NotFound, "for variable 'b'", optimizer.slot(b, "momentum"));
+  EXPECT_ERROR(Code::NotFound, "slot 'speed' of variable 'a' does not exist",
+               optimizer.slot(a, "speed"));
+  EXPECT_ERROR(Code::NotFound, "of variable 'b'", optimizer.slot(b, "momentum"));
   optimizer.apply_gradients({ones({2}), ones({1})}, {a, b});
   std::vector<std::string> names;
   for (const Variable& variable : optimizer.variables()) names.push_back(variable.name());
@@ -138,7 +140,8 @@ TEST(Optimizer, ChangesNothingWhenSomethingIsWrong) {
                apply_to_b(ones({3})));
   EXPECT_ERROR(Code::InvalidArgument, "variable 'b' has shape (2,), but its gradient has (3,)",
                apply_to_b(IndexedSlices{ones({1}), Tensor({0}), {3}}));
-  EXPECT_ERROR(Code::InvalidArgument, "the gradient of variable 'b' names row 2 of 2 rows",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "the gradient of variable 'b' names row 2, but the variable has 2",
                apply_to_b(IndexedSlices{ones({1}), Tensor({2}), {2}}));
   EXPECT_ERROR(Code::InvalidArgument, "names row -1",
                apply_to_b(IndexedSlices{ones({1}), Tensor({-1}), {2}}));
@@ -148,12 +151,13 @@ TEST(Optimizer, ChangesNothingWhenSomethingIsWrong) {
                apply_to_b(Tensor({1, 2})));
   EXPECT_ERROR(Code::InvalidArgument, "variable 'n' is int32; only floating variables train",
                optimizer.apply_gradients({ones({2}), ones({2})}, {a, whole}));
-  EXPECT_ERROR(Code::InvalidArgument, "[Optimizer] 1 gradients for 2 variables",
+  EXPECT_ERROR(Code::InvalidArgument, "got 1 gradients for 2 variables",
                optimizer.apply_gradients({ones({2})}, {a, b}));
   EXPECT_ERROR(Code::InvalidArgument, "none of the 2 variables has a gradient",
                optimizer.apply_gradients({Gradient(), Gradient()}, {a, b}));
   optimizer.set_learning_rate(Schedule([](const Tensor&) { return ones({2}); }));
-  EXPECT_ERROR(Code::InvalidArgument, "a learning rate is one floating number; the schedule gave",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "a learning rate must be one floating number, but the schedule",
                apply_to_b(ones({2})));
   EXPECT_EQ(values(a), Doubles({1, 2}));
   EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 0);
@@ -189,8 +193,12 @@ TEST(Optimizer, NamesWrongConstants) {
                Ftrl({.initial_accumulator = -1}));
   EXPECT_ERROR(Code::InvalidArgument, "[Ftrl] l1", Ftrl({.l1 = -1}));
   EXPECT_ERROR(Code::InvalidArgument, "[Ftrl] l2", Ftrl({.l2 = -1}));
-  EXPECT_ERROR(Code::InvalidArgument, "[Optimizer] clipping by value must not be negative, got -1",
-               Sgd({.clipping = {.value = -1}}));
+  EXPECT_ERROR(
+      Code::InvalidArgument,
+      "[Optimizer] the limit of clipping by value must be positive, got -1; leave it empty",
+      Sgd({.clipping = {.value = -1}}));
+  EXPECT_ERROR(Code::InvalidArgument, "got 0; leave it empty for no limit",
+               Sgd({.clipping = {.norm = 0}}));
   EXPECT_ERROR(Code::InvalidArgument, "clipping by norm", Sgd({.clipping = {.norm = kNan}}));
   EXPECT_ERROR(Code::InvalidArgument, "clipping by global norm",
                Sgd({.clipping = {.global_norm = -1}}));
@@ -220,7 +228,7 @@ TEST(Minimize, NamesALossThatDoesNotDependOnTheVariables) {
   Sgd optimizer;
   EXPECT_ERROR(Code::InvalidArgument, "was the loss computed from them while the tape recorded?",
                optimizer.minimize([] { return Tensor(1.0); }, {v}));
-  EXPECT_ERROR(Code::InvalidArgument, "only floating values have slopes",
+  EXPECT_ERROR(Code::InvalidArgument, "only floating values have gradients",
                optimizer.minimize([] { return Tensor(1); }, {v}));
   EXPECT_ERROR(Code::InvalidArgument, "only floating values can be watched, got int32",
                optimizer.minimize([&] { return v * v; }, {Variable(1)}));

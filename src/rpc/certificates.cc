@@ -63,7 +63,7 @@ Key parse_key(std::string_view pem) {
   ERR_clear_error();
   if (!key) {
     raise(Code::InvalidArgument,
-          "[Credentials] the private key is none in PEM form, or is locked by a password");
+          "[Credentials] the private key is not in PEM form, or is locked by a password");
   }
   return key;
 }
@@ -87,7 +87,7 @@ void check_time(const X509* certificate) {
   const ASN1_TIME* const to = X509_get0_notAfter(certificate);
   if (X509_cmp_current_time(from) > 0) {
     raise(Code::FailedPrecondition,
-          "[Credentials] the certificate is valid from {} on; is this machine's clock right?",
+          "[Credentials] the certificate is valid from {} on; check the clock of this machine",
           to_text(from));
   }
   if (X509_cmp_current_time(to) < 0) {
@@ -122,7 +122,8 @@ void check_certificates(const Credentials& credentials, std::string_view name) {
   const Certificate authority = parse_certificate(credentials.authority, "authority");
   if (X509_check_private_key(certificate.get(), parse_key(credentials.private_key).get()) != 1) {
     ERR_clear_error();
-    raise(Code::InvalidArgument, "[Credentials] the private key is not the certificate's");
+    raise(Code::InvalidArgument,
+          "[Credentials] the private key does not belong to the certificate");
   }
   check_time(certificate.get());
   const std::vector<std::string> names = uri_names(certificate.get());
@@ -157,9 +158,8 @@ SecretBytes bytes_of(std::string_view secret) {
   }
   if (!good) {
     raise(Code::InvalidArgument,
-          "[Credentials] that is not a token of a run: {} of the letters and digits that `cohort "
-          "run` "
-          "printed were expected",
+          "[Credentials] the token of a run must be the {} letters and digits that `cohort run` "
+          "printed",
           2 * kSecretBytes);
   }
   return bytes;

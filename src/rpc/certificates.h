@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 
 namespace cohort::internal {
 

@@ -27,8 +27,6 @@ class CompletionQueueThread {
   using Done = std::function<void(bool ok)>;
 
   explicit CompletionQueueThread(std::unique_ptr<grpc::CompletionQueue> queue);
-  CompletionQueueThread(const CompletionQueueThread&) = delete;
-  CompletionQueueThread& operator=(const CompletionQueueThread&) = delete;
   ~CompletionQueueThread();  // stops
 
   grpc::CompletionQueue* queue() const { return queue_.get(); }

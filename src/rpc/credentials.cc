@@ -1,5 +1,3 @@
-#include "cohort/credentials.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/read_file.h"
+#include "cohort/cluster.h"
 #include "rpc/certificates.h"
 
 namespace cohort {
@@ -30,7 +29,10 @@ std::optional<std::string> text_of(const fs::path& path) {
   if (problem == std::errc::no_such_file_or_directory) return std::nullopt;
   std::optional<std::string> text;
   if (!problem) text = internal::read_file(path, kMaxFileBytes);
-  if (!text) raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
+  if (!text) {
+    raise(Code::PermissionDenied, "[Credentials] '{}' cannot be read: {}", path.string(),
+          problem ? problem.message() : internal::errno_text(errno));
+  }
   if (size > kMaxFileBytes) {
     raise(Code::InvalidArgument, "[Credentials] '{}' has {} bytes, more than any certificate",
           path.string(), size);

@@ -1,5 +1,4 @@
-#include "cohort/credentials.h"
-
+#include "cohort/cluster.h"
 #include "rpc/certificates.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"

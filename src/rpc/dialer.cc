@@ -39,6 +39,7 @@ bool Dialer::run(ClientCall& call, const std::function<void(void* tag)>& begin, 
   queue_thread_->poll_until(ended_or_stopped, deadline);
   if (!ended()) {
     call.cancel();
+    // The caller may destroy the call, so gRPC must have ended the operation on it.
     queue_thread_->poll_until(ended, Deadline::max());
   }
   return operation->ok;
@@ -71,7 +72,7 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
                              fmt::format("{} (which calls {})", self_.peer.name, address));
         if (credentials_.has_certificates()) {
           const std::string& name = result.from.peer.name;
-          check_peer_certificate(*call->context().auth_context(), name, "who answers");
+          check_peer_certificate(*call->context().auth_context(), name, "the process that answers");
         }
         check_handshake(result.from, self_);
       });
@@ -137,16 +138,6 @@ void Dialer::stay(const Answered& answered, Deadline deadline) {
           call, [&](void* tag) { call.write(to_byte_buffer(kReady), tag); }, deadline))
     return;
   throw Error(lost_connection(answered.from.peer, finish(call)));
-}
-
-void Dialer::leave(const Answered& answered) {
-  answered.call->cancel();
-  finish(*answered.call);
-}
-
-void Dialer::stop() {
-  stopping_ = true;
-  queue_thread_->wake();
 }
 
 }  // namespace cohort::internal

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <optional>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "rpc/completion_queue_thread.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/handshake.h"
@@ -33,10 +33,16 @@ class Dialer {
   // Tells the answering side that the call carries the messages from here on.
   void stay(const Answered& answered, Deadline deadline);
   // Ends the call: shared memory carries the messages.
-  void leave(const Answered& answered);
+  void leave(const Answered& answered) {
+    answered.call->cancel();
+    finish(*answered.call);
+  }
 
   // Ends the calls that are under way.
-  void stop();
+  void stop() {
+    stopping_ = true;
+    queue_thread_->wake();
+  }
 
  private:
   // One operation of a call: begins it with a tag, and waits. False when it failed. At the deadline

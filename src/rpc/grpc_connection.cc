@@ -13,6 +13,8 @@ constexpr size_t kMaxWaitingBytes = size_t{32} << 20;
 constexpr size_t kMaxWaitingMessages = 1024;
 // How long the other side may make no progress while the connection ends.
 constexpr std::chrono::seconds kClosingTime{2};
+// How many times that a server waits, at most, for the other side to read the end.
+constexpr int kMaxLimits = 5;
 
 }  // namespace
 
@@ -23,13 +25,6 @@ GrpcStream::GrpcStream(std::shared_ptr<CompletionQueueThread> queue_thread,
       peer_(std::move(peer)),
       call_(std::move(call)) {
   queue_thread_->attach();
-}
-
-GrpcStream::~GrpcStream() = default;
-
-void GrpcStream::open() {
-  Lock lock(mutex_);
-  read_next(lock);
 }
 
 void GrpcStream::set_listener(std::function<void()> listener) {
@@ -103,6 +98,8 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
   if (arrived.closed) {
     end(lock, closed_by_peer(*arrived.closed, peer_));
     sent_all_ = true;
+    peer_has_all_ = true;
+    confirm_end(lock);
     finish_if_due(lock);
     if (call_ && !closing_limit_) limit_closing_time(lock);
   }
@@ -111,6 +108,7 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
 void GrpcStream::on_malformed(const Status& problem) {
   Lock lock(mutex_);
   end(lock, problem);
+  peer_has_all_ = true;  // no reason to wait for a peer that sends such bytes
   send_end(lock, problem);
 }
 
@@ -125,19 +123,9 @@ std::optional<Message> GrpcStream::take() {
   return message;
 }
 
-std::optional<Status> GrpcStream::ended() {
-  const std::lock_guard lock(mutex_);
-  return incoming_.empty() ? end_ : std::nullopt;
-}
-
 void GrpcStream::wait(Reader, Deadline deadline) {
   queue_thread_->poll_until([this] { return news_.load() || woken_.load(); }, deadline);
   woken_ = false;
-}
-
-void GrpcStream::wake(Reader) {
-  woken_ = true;
-  queue_thread_->wake();
 }
 
 void GrpcStream::attend(bool in_foreground) {
@@ -225,6 +213,7 @@ void GrpcStream::on_written(bool ok, size_t bytes) {
   }
   room_.notify_all();
   write_next(lock);
+  confirm_end(lock);
   finish_if_due(lock);
   release_if_over(lock);
 }
@@ -261,11 +250,32 @@ void GrpcStream::limit_closing_time(Lock&) {
 void GrpcStream::on_closing_limit() {
   Lock lock(mutex_);
   if (!call_) return;
-  if (progress_ == progress_at_limit_) {
-    call_->cancel();
-  } else {
-    limit_closing_time(lock);
+  const bool is_stuck = progress_ == progress_at_limit_;
+  const bool confirms = sent_all_ && !peer_has_all_ && call_->finishes_alone();
+  if (confirms && (is_stuck || ++num_limits_ >= kMaxLimits)) {
+    peer_has_all_ = true;
+    finish_if_due(lock);
+  } else if (is_stuck) {
+    return call_->cancel();
   }
+  limit_closing_time(lock);
+}
+
+// The caller's part in the end of a connection that the server has closed.
+void GrpcStream::confirm_end(Lock&) {
+  if (!peer_has_all_ || !sent_all_ || writing_ || finishing_ || confirmed_) return;
+  if (!call_ || call_->finishes_alone()) return;
+  confirmed_ = true;
+  writing_ = true;
+  call_->end_writes(
+      CompletionQueueThread::tag([self = shared_from_this()](bool) { self->on_confirmed(); }));
+}
+
+void GrpcStream::on_confirmed() {
+  Lock lock(mutex_);
+  writing_ = false;
+  finish_if_due(lock);
+  release_if_over(lock);
 }
 
 void GrpcStream::close(const Status& why) {
@@ -277,8 +287,11 @@ void GrpcStream::close(const Status& why) {
   send_end(lock, why);
 }
 
+// A server that has closed the connection finishes the call only after the other side has read
+// everything, because this process may end then: the sockets of an ended process answer with a
+// reset, on which gRPC drops what it has not read yet.
 void GrpcStream::finish_if_due(Lock&) {
-  const bool due = read_all_ || (sent_all_ && call_ && call_->finishes_alone());
+  const bool due = read_all_ || (sent_all_ && peer_has_all_ && call_ && call_->finishes_alone());
   if (!due || finishing_ || writing_) return;
   finishing_ = true;
   call_->finish(

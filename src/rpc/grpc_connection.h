@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <optional>
-#include <string>
 
 #include "rpc/completion_queue_thread.h"
 #include "rpc/message_chunks.h"
@@ -17,10 +16,12 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
  public:
   GrpcStream(std::shared_ptr<CompletionQueueThread> queue_thread, std::shared_ptr<StreamCall> call,
              Peer self, Peer peer);
-  ~GrpcStream() override;
 
   // Begins to read.
-  void open();
+  void open() {
+    Lock lock(mutex_);
+    read_next(lock);
+  }
   // `listener` runs on the queue thread when a message or the end arrives and no thread attends.
   void set_listener(std::function<void()> listener);
   // Calls the listener for what has arrived before.
@@ -37,9 +38,15 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   CompletionQueueThread& queue_thread() const { return *queue_thread_; }
 
   std::optional<Message> take() override;
-  std::optional<Status> ended() override;
+  std::optional<Status> ended() override {
+    const std::lock_guard lock(mutex_);
+    return incoming_.empty() ? end_ : std::nullopt;
+  }
   void wait(Reader reader, Deadline deadline) override;
-  void wake(Reader reader) override;
+  void wake(Reader) override {
+    woken_ = true;
+    queue_thread_->wake();
+  }
   void attend(bool in_foreground) override;
 
  private:
@@ -55,6 +62,8 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void on_malformed(const Status& problem);
   void write_next(Lock& lock);
   void on_written(bool ok, size_t bytes);
+  void confirm_end(Lock& lock);
+  void on_confirmed();
   void finish_if_due(Lock& lock);
   void on_finished();
   void end(Lock& lock, const Status& why);
@@ -81,6 +90,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   std::shared_ptr<StreamCall> call_;  // null when it is over
   std::shared_ptr<const std::function<void()>> listener_;
   std::shared_ptr<grpc::Alarm> closing_limit_;
+  int num_limits_ = 0;              // that have passed since everything was sent
   uint64_t progress_ = 0;           // chunks that were read and written
   uint64_t progress_at_limit_ = 0;  // the same when the limit was set
   std::deque<Message> incoming_;
@@ -93,7 +103,9 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   bool reading_ = false;
   bool read_all_ = false;  // nothing follows from the other side
   bool writing_ = false;
-  bool sent_all_ = false;  // nothing follows to the other side
+  bool sent_all_ = false;      // nothing follows to the other side
+  bool peer_has_all_ = false;  // the other side has read, or ended, everything
+  bool confirmed_ = false;     // the server knows that this side has read everything
   bool finishing_ = false;
   bool finished_ = false;
 };

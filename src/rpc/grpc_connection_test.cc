@@ -4,7 +4,9 @@
 #include "rpc/certificates.h"
 #include "rpc/make_endpoint.h"
 #include "support/connection_conformance.h"
+#include "support/eventually.h"
 #include "support/message_log.h"
+#include "support/process.h"
 
 namespace cohort::internal {
 namespace {
@@ -74,6 +76,32 @@ TEST(GrpcConnection, StoppingDoesNotWaitForWhoDoesNotRead) {
   pair->b->stop();
   // The stop ended the connection, and not that the silence of the other side was noticed.
   EXPECT_EQ(end.message.find("did not answer any more"), std::string::npos) << end;
+}
+
+// The other process ends while this side cannot read: a connection to `busy` holds the one thread
+// that reads.
+TEST(GrpcConnection, DeliversAllThatAProcessSentBeforeItEnded) {
+  test::Process peer({RPC_PEER, "127.0.0.1:0", "leave"});
+  ASSERT_TRUE(test::eventually([&] { return peer.output().ends_with('\n'); }));
+  std::promise<std::shared_ptr<Connection>> accepted;
+  const auto busy = make_endpoint(
+      {.self = {.name = "busy", .address = "localhost:0"}, .transport = TransportKind::Grpc},
+      [&](std::shared_ptr<Connection> connection) { accepted.set_value(std::move(connection)); });
+  const auto self = make_endpoint({.self = {.name = "self"}, .transport = TransportKind::Grpc});
+  const std::string output = peer.output();
+  const auto connection = self->connect(output.substr(0, output.find(' ')), MessageLog::soon());
+  const auto holder = self->connect(busy->self().address, MessageLog::soon());
+  MessageLog log;
+  connection->start(log.events());
+  holder->start({[&](const Message&) {
+                   connection->send({"leave"});
+                   peer.wait(std::chrono::milliseconds(300));
+                 },
+                 [](const Status&) {}});
+  accepted.get_future().get()->send({"hold"});
+  const Status end = log.await_end();
+  EXPECT_EQ(log.count(), 40u) << end;
+  EXPECT_NE(end.message.find("the server was stopped"), std::string::npos) << end;
 }
 
 }  // namespace

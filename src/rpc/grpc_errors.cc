@@ -41,7 +41,7 @@ std::string capped(const std::string& text) { return text.substr(0, kMaxStatusTe
 // A part of gRPC's text and its meaning. The first that fits counts.
 struct Symptom {
   std::string_view sign;
-  std::string_view meaning;  // "who listens at {0} does not speak TLS", ...
+  std::string_view meaning;  // "the process at {0} does not speak TLS", ...
   Code code = Code::Unavailable;
 };
 
@@ -50,19 +50,19 @@ constexpr std::string_view kNoDescriptor =
     "this process has no file descriptor left to reach {0}: raise its limit (ulimit -n), or close "
     "files and sessions";
 constexpr std::string_view kWrongCertificate =
-    "the certificate of who listens at {0} was not signed by this side's authority, or is not "
+    "the certificate of the process at {0} was not signed by this side's authority, or is not "
     "valid";
 constexpr std::string_view kRefusedCertificate =
-    "who listens at {0} refused this side's certificate: it was not signed by its authority, has "
+    "the process at {0} refused this side's certificate: it was not signed by its authority, has "
     "expired, or is missing";
 constexpr std::string_view kPlain =
-    "who listens at {0} does not speak TLS, and this side demands it: give both sides credentials";
+    "the process at {0} does not speak TLS, and this side demands it: give both sides credentials";
 
 constexpr Symptom kSymptoms[] = {
     {kTooManyFiles, kNoDescriptor, Code::ResourceExhausted},
     {"Connection refused", "no process listens at {0} (connection refused)"},
-    {"No route to host", "the host of {0} can not be reached (no route)"},
-    {"Network is unreachable", "the host of {0} can not be reached (no network)"},
+    {"No route to host", "the host of {0} cannot be reached (no route)"},
+    {"Network is unreachable", "the host of {0} cannot be reached (no network)"},
     {"DNS", "the host name of {0} is unknown"},
     {"resolv", "the host name of {0} is unknown"},
     {"CERTIFICATE_VERIFY_FAILED", kWrongCertificate, Code::Unauthenticated},
@@ -94,12 +94,12 @@ const Symptom* symptom_in(const std::string& text) {
 std::string dropped_text(const std::string& address, bool with_certificates) {
   return with_certificates
              ? fmt::format(
-                   "who listens at {} ended the connection during the handshake: it speaks no "
+                   "the process at {} ended the connection during the handshake: it does not speak "
                    "TLS, or refused this side's certificate",
                    address)
              : fmt::format(
-                   "who listens at {} ended the connection during the handshake: it is not "
-                   "a Cohort server, or demands certificates and this side has none",
+                   "the process at {} ended the connection during the handshake: it is not a "
+                   "Cohort server, or demands certificates and this side has none",
                    address);
 }
 
@@ -119,7 +119,7 @@ CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
                                                : CallFailure::Kind::Lasting};
   }
   if (text.find("failed to connect") == std::string::npos) {
-    return {{Code::Unavailable, fmt::format("[Connect] who listened at {} has ended", address)},
+    return {{Code::Unavailable, fmt::format("[Connect] the process at {} has ended", address)},
             CallFailure::Kind::Passing};
   }
   return {{Code::Unauthenticated,
@@ -148,7 +148,7 @@ Status lost_connection(const Peer& peer, const grpc::Status& outcome) {
           fmt::format("[Connection] the connection to {}{}{} was lost: {}", peer.name,
                       peer.address.empty() ? "" : " at ", peer.address,
                       silent ? "it did not answer any more"
-                             : "its process has ended, or the network between has")};
+                             : "its process has ended, or the network between the hosts failed")};
 }
 
 CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
@@ -166,7 +166,7 @@ CallFailure explain_failure(const grpc::Status& outcome, const std::string& addr
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:
       return {{Code::FailedPrecondition,
-               fmt::format("[Connect] who listens at {} is not a Cohort server ({})", address,
+               fmt::format("[Connect] the process at {} is not a Cohort server ({})", address,
                            capped(outcome.error_message()))},
               CallFailure::Kind::Lasting};
     default: {

@@ -77,11 +77,26 @@ bool is_connecting(grpc::Channel& channel) {
 // is kept until it has connected or failed. Thread-safe.
 class UnfinishedChannels {
  public:
-  ~UnfinishedChannels();
+  ~UnfinishedChannels() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      queue_.Shutdown();
+    }
+    thread_.reset();
+    run();  // a queue must be emptied before its end, also where no thread was started
+  }
 
   // The same channel. When its last user has dropped it, it is destroyed as soon as that loses
   // nothing.
-  static std::shared_ptr<grpc::Channel> guard(std::shared_ptr<grpc::Channel> channel);
+  static std::shared_ptr<grpc::Channel> guard(std::shared_ptr<grpc::Channel> channel) {
+    // Each channel holds a reference, for channels that static destructors drop.
+    static const auto all = std::make_shared<UnfinishedChannels>();
+    grpc::Channel* const same = channel.get();
+    return {same, [all = all, held = std::move(channel)](grpc::Channel*) mutable {
+              if (is_connecting(*held)) all->keep(std::move(held));
+            }};
+  }
 
  private:
   struct Kept {
@@ -89,59 +104,37 @@ class UnfinishedChannels {
     Deadline until;
   };
 
-  void keep(std::shared_ptr<grpc::Channel> channel);
+  void keep(std::shared_ptr<grpc::Channel> channel) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_) thread_.emplace("channels", [this](const std::stop_token&) { run(); });
+    await_change(std::make_unique<Kept>(Kept{std::move(channel), steady_clock::now() + kMaxKept}));
+  }
+
   // The queue delivers the channel when its state changes, or after a moment. The lock is held.
-  void await_change(std::unique_ptr<Kept> kept);
-  void run();
+  void await_change(std::unique_ptr<Kept> kept) {
+    grpc::Channel& channel = *kept->channel;
+    channel.NotifyOnStateChange(GRPC_CHANNEL_CONNECTING,
+                                to_grpc_time(steady_clock::now() + kMoment), &queue_,
+                                kept.release());
+  }
+
+  void run() {
+    void* tag = nullptr;
+    bool changed = false;
+    while (queue_.Next(&tag, &changed)) {
+      std::unique_ptr<Kept> kept;  // destroyed after the lock
+      const std::lock_guard lock(mutex_);
+      kept.reset(static_cast<Kept*>(tag));
+      const bool over = changed || steady_clock::now() >= kept->until;
+      if (!over && !stopping_) await_change(std::move(kept));
+    }
+  }
 
   grpc::CompletionQueue queue_;
   Mutex mutex_;
   bool stopping_ = false;         // guarded by mutex_, as the next
   std::optional<Thread> thread_;  // started for the first channel
 };
-
-std::shared_ptr<grpc::Channel> UnfinishedChannels::guard(std::shared_ptr<grpc::Channel> channel) {
-  // Each channel holds a reference, for channels that static destructors drop.
-  static const auto all = std::make_shared<UnfinishedChannels>();
-  grpc::Channel* const same = channel.get();
-  return {same, [all = all, held = std::move(channel)](grpc::Channel*) mutable {
-            if (is_connecting(*held)) all->keep(std::move(held));
-          }};
-}
-
-UnfinishedChannels::~UnfinishedChannels() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    queue_.Shutdown();
-  }
-  thread_.reset();
-  run();  // a queue must be emptied before its end, also where no thread was started
-}
-
-void UnfinishedChannels::keep(std::shared_ptr<grpc::Channel> channel) {
-  const std::lock_guard lock(mutex_);
-  if (!thread_) thread_.emplace("channels", [this](const std::stop_token&) { run(); });
-  await_change(std::make_unique<Kept>(Kept{std::move(channel), steady_clock::now() + kMaxKept}));
-}
-
-void UnfinishedChannels::await_change(std::unique_ptr<Kept> kept) {
-  grpc::Channel& channel = *kept->channel;
-  channel.NotifyOnStateChange(GRPC_CHANNEL_CONNECTING, to_grpc_time(steady_clock::now() + kMoment),
-                              &queue_, kept.release());
-}
-
-void UnfinishedChannels::run() {
-  void* tag = nullptr;
-  bool changed = false;
-  while (queue_.Next(&tag, &changed)) {
-    std::unique_ptr<Kept> kept;  // destroyed after the lock
-    const std::lock_guard lock(mutex_);
-    kept.reset(static_cast<Kept*>(tag));
-    const bool over = changed || steady_clock::now() >= kept->until;
-    if (!over && !stopping_) await_change(std::move(kept));
-  }
-}
 
 void log_as_information(gpr_log_func_args* args) { log_info("[gRPC] {}", args->message); }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {

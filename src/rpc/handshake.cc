@@ -47,7 +47,7 @@ Handshake decode_handshake(std::string_view bytes, std::string_view self) {
     if (text.size() > kMaxTextBytes || !std::all_of(text.begin(), text.end(), is_printable)) {
       raise(Code::InvalidArgument,
             "[Handshake] '{}' connects with {}, and the {} is not a printable text of at most {} "
-            "characters, but '{}' of {}; run the same release of the library on both",
+            "characters, but '{}' of {} characters; run the same release of the library on both",
             excerpt(in.name()), self, what, kMaxTextBytes, excerpt(text), text.size());
     }
     return text;

@@ -9,7 +9,7 @@
 namespace cohort::internal {
 
 // Of everything that connections carry. Endpoints of different versions do not connect.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // What each side of a connection says first.
 struct Handshake {

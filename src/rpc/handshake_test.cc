@@ -59,7 +59,7 @@ TEST(Handshake, NonsenseIsRefusedInTheNamesOfBothSides) {
   EXPECT_ERROR(
       Code::InvalidArgument,
       "'/job:worker/replica:0/task:1' connects with task 7, and the address is not a printable "
-      "text of at most 512 characters, but 'host?[31m' of 9; run the same release",
+      "text of at most 512 characters, but 'host?[31m' of 9 characters; run the same release",
       decode_handshake(encode(handshake), "task 7"));
 }
 

@@ -3,9 +3,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <string>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {

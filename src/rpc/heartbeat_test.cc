@@ -12,6 +12,7 @@
 #include "rpc/make_endpoint.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
+#include "support/no_descriptors.h"
 
 extern char** environ;
 
@@ -29,7 +30,7 @@ class PeerProcess {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    std::string program = HEARTBEAT_PEER;
+    std::string program = RPC_PEER;
     std::string where = address;
     std::array<char*, 3> arguments{program.data(), where.data(), nullptr};
     EXPECT_EQ(posix_spawn(&process_, program.c_str(), &files, nullptr, arguments.data(), environ),
@@ -113,6 +114,28 @@ TEST(Heartbeat, AFrozenPeerIsNoticedAtTheLimit) {
   const size_t at = why.message.find(said);
   ASSERT_NE(at, std::string::npos) << why;
   EXPECT_GE(std::stod(why.message.substr(at + said.size())), 1.5) << why;
+}
+
+TEST(Heartbeat, AShortageOfDescriptorsIsNotThePeersFault) {
+  const PeerProcess first;
+  PeerProcess second;
+  Verdict of_first;
+  Verdict of_second;
+  Heartbeat heartbeat(fast());
+  heartbeat.watch(first.peer(), of_first.callback());
+  // The first connection has the descriptors that gRPC itself needs.
+  ASSERT_TRUE(of_first.within(std::chrono::milliseconds(500)).ok());
+  {
+    const NoDescriptors none;
+    heartbeat.watch(second.peer(), of_second.callback());
+    // Longer than a peer may be silent.
+    ASSERT_TRUE(of_second.within(std::chrono::milliseconds(2500)).ok());
+  }
+  ASSERT_TRUE(of_second.within(std::chrono::milliseconds(500)).ok());
+  second.end();
+  const Status why = of_second.within(std::chrono::seconds(5));
+  EXPECT_EQ(why.code, Code::Unavailable) << why;
+  EXPECT_NE(why.message.find(second.peer().address + " is gone"), std::string::npos) << why;
 }
 
 TEST(Heartbeat, AShortFreezeIsForgiven) {

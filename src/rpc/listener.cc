@@ -1,21 +1,102 @@
 #include "rpc/listener.h"
 
+#include <fmt/format.h>
 #include <grpcpp/server_builder.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <optional>
+#include <set>
+#include <sstream>
 
+#include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "rpc/certificates.h"
 #include "rpc/grpc_connection.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/port_owner.h"
+#include "rpc/make_endpoint.h"
 #include "rpc/status_call.h"
 #include "topology/address.h"
 
 namespace cohort::internal {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kListening = "0A";  // the state column of /proc/net/tcp
+
+// The sockets that listen at a port, as the system numbers them.
+std::set<std::string> sockets_at(int port) {
+  std::set<std::string> found;
+  const std::string wanted = fmt::format(":{:04X}", port);
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, skipped, inode;
+      words >> number >> local >> remote >> state;
+      for (int i = 0; i < 5; ++i) words >> skipped;
+      words >> inode;
+      if (state == kListening && local.ends_with(wanted)) found.insert("socket:[" + inode + "]");
+    }
+  }
+  return found;
+}
+
+bool holds_one_of(const fs::path& process, const std::set<std::string>& sockets) {
+  std::error_code problem;
+  for (const auto& file : fs::directory_iterator(process / "fd", problem)) {
+    if (sockets.contains(fs::read_symlink(file, problem).string())) return true;
+  }
+  return false;
+}
+
+// Nothing when the process is another user's.
+std::optional<std::string> owner_of(int port) {
+  const std::set<std::string> sockets = sockets_at(port);
+  if (sockets.empty()) return std::nullopt;
+  std::error_code problem;
+  for (const auto& process : fs::directory_iterator("/proc", problem)) {
+    const std::string id = process.path().filename();
+    if (id.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!holds_one_of(process, sockets)) continue;
+    std::string name;
+    std::ifstream file(process.path() / "comm");
+    std::getline(file, name);
+    return fmt::format("process {} ({})", id, name);
+  }
+  return std::nullopt;
+}
+
+// Tries to listen there and returns what the system says.
+std::string system_reason(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (failure != 0) return fmt::format("the host '{}' is unknown: {}", host, gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(list, &freeaddrinfo);
+  const FileDescriptor socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (bind(socket.get(), list->ai_addr, list->ai_addrlen) == 0) {
+    return "another listener was there a moment ago";
+  }
+  return errno_text(errno);
+}
+
+// Why no process can listen there: "port 2222 is in use by process 4711 (trainer)", or what the
+// system says.
+std::string why_not_listening(const std::string& host, int port) {
+  if (const auto owner = owner_of(port)) {
+    return fmt::format("port {} is in use by {}", port, *owner);
+  }
+  return system_reason(host, port);
+}
 
 constexpr int kCallsExpected = 16;  // at the same moment
 
@@ -42,11 +123,42 @@ class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
   }
   ~IncomingCall() { queue_thread_->detach(); }
 
-  void answer(const std::string& handshake);
+  void answer(const std::string& handshake) {
+    call_->context().AddInitialMetadata(kHandshakeKey, handshake);
+    // The first chunk may arrive before the answer is known to be sent; the call needs both.
+    call_->stream().SendInitialMetadata(
+        CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
+          self->answered_ = true;
+          if (self->heard_) self->become_connection();
+          if (!ok) self->call_->cancel();
+        }));
+    call_->read(&first_chunk_, CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
+      self->on_first_chunk(ok);
+    }));
+    time_limit_.Set(queue_thread_->queue(),
+                    to_grpc_time(std::chrono::steady_clock::now() + kTimeToDecide),
+                    CompletionQueueThread::tag([self = shared_from_this()](bool elapsed) {
+                      if (elapsed) self->call_->cancel();
+                    }));
+  }
 
  private:
-  void on_first_chunk(bool ok);
-  void become_connection();
+  void on_first_chunk(bool ok) {
+    time_limit_.Cancel();
+    if (!ok || ReceivedBytes(first_chunk_).to_string() != kReady) {
+      return call_->finish(CompletionQueueThread::tag([self = shared_from_this()](bool) {}));
+    }
+    heard_ = true;
+    if (answered_) become_connection();
+  }
+
+  void become_connection() {
+    const auto stream = std::make_shared<GrpcStream>(queue_thread_, call_, self_, peer_);
+    const Status problem =
+        capture_status([&] { accept_(std::make_shared<GrpcConnection>(stream)); });
+    if (!problem.ok()) log_error("[Server] accepting a connection threw {}", problem.to_string());
+    stream->open();
+  }
 
   const std::shared_ptr<CompletionQueueThread> queue_thread_;
   const std::shared_ptr<ServerCall> call_;
@@ -60,42 +172,27 @@ class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
   bool heard_ = false;
 };
 
-void IncomingCall::answer(const std::string& handshake) {
-  call_->context().AddInitialMetadata(kHandshakeKey, handshake);
-  // The first chunk may arrive before the answer is known to be sent; the call needs both.
-  call_->stream().SendInitialMetadata(
-      CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
-        self->answered_ = true;
-        if (self->heard_) self->become_connection();
-        if (!ok) self->call_->cancel();
-      }));
-  call_->read(&first_chunk_, CompletionQueueThread::tag([self = shared_from_this()](bool ok) {
-    self->on_first_chunk(ok);
-  }));
-  time_limit_.Set(queue_thread_->queue(),
-                  to_grpc_time(std::chrono::steady_clock::now() + kTimeToDecide),
-                  CompletionQueueThread::tag([self = shared_from_this()](bool elapsed) {
-                    if (elapsed) self->call_->cancel();
-                  }));
-}
-
-void IncomingCall::on_first_chunk(bool ok) {
-  time_limit_.Cancel();
-  if (!ok || ReceivedBytes(first_chunk_).to_string() != kReady) {
-    return call_->finish(CompletionQueueThread::tag([self = shared_from_this()](bool) {}));
-  }
-  heard_ = true;
-  if (answered_) become_connection();
-}
-
-void IncomingCall::become_connection() {
-  const auto stream = std::make_shared<GrpcStream>(queue_thread_, call_, self_, peer_);
-  const Status problem = capture_status([&] { accept_(std::make_shared<GrpcConnection>(stream)); });
-  if (!problem.ok()) log_error("[Server] accepting a connection threw {}", problem.to_string());
-  stream->open();
-}
-
 }  // namespace
+
+std::string host_to_listen_at(const EndpointOptions& options) {
+  const std::string asked = parse_address(options.self.address).host;
+  // The loopback interface has many addresses; peers dial the address in the cluster spec.
+  const bool takes_asked = options.spans_hosts || asked.starts_with("127.");
+  const std::string host = takes_asked ? asked : "127.0.0.1";
+  if (is_loopback(host) || options.credentials.has_certificates()) return host;
+  if (!options.credentials.insecure) {
+    raise(Code::FailedPrecondition,
+          "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
+          "it credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
+          "that strangers cannot reach",
+          options.self.name, host);
+  }
+  log_warning(
+      "[Server] {} listens at {} without certificates (insecure): every process that reaches it "
+      "can read and change what it does",
+      options.self.name, host);
+  return host;
+}
 
 Listener::Listener(Options options) : options_(std::move(options)) {
   quiet_grpc();
@@ -109,7 +206,7 @@ Listener::Listener(Options options) : options_(std::move(options)) {
   if (!server_ || port_ == 0) {
     if (server_) server_->Shutdown();
     discard(*queue);
-    raise(Code::Unknown, "[Server] can not listen at {}: {}",
+    raise(Code::Unknown, "[Server] cannot listen at {}: {}",
           address_text(options_.host, options_.port),
           why_not_listening(options_.host, options_.port));
   }
@@ -159,7 +256,8 @@ void Listener::on_call(const std::shared_ptr<ServerCall>& call) {
     } else if (method == kStatusMethod) {
       answer_status(call);
     } else {
-      raise(Code::Unimplemented, "[Server] there is no such method");
+      raise(Code::Unimplemented,
+            "[Server] the caller asked for a method that this server does not have");
     }
   });
   if (!problem.ok()) refuse(call, problem);

@@ -2,13 +2,19 @@
 
 #include <grpcpp/server.h>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "rpc/completion_queue_thread.h"
 #include "rpc/handshake.h"
 #include "rpc/stream_call.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {
+
+struct EndpointOptions;
+
+// The host at which the endpoint listens. Throws FailedPrecondition if other hosts reach it there
+// and it has no certificates, unless its credentials say `insecure`; then the log warns.
+std::string host_to_listen_at(const EndpointOptions& options);
 
 // A gRPC server on one port: admits callers, before any other code sees them, and makes connections
 // of their calls.

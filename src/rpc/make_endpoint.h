@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {

@@ -8,6 +8,7 @@
 #include "rpc/handshake.h"
 #include "rpc/task_status.h"
 #include "support/connection_tries.h"
+#include "support/ends_with_mutex.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "support/no_descriptors.h"
@@ -75,6 +76,21 @@ TEST(Endpoint, ConnectsAndKnowsThePeer) {
   EXPECT_EQ(connection->peer().incarnation, 7u);
   EXPECT_EQ(connection->peer().address, echo.address());
   expect_echo(*connection);
+}
+
+// By each transport: the check comes before the choice of one.
+TEST(Endpoint, EndsAProgramThatConnectsWithAMutex) {
+  EchoTask echo(task());
+  for (const TransportKind kind : {TransportKind::Grpc, TransportKind::Nearest}) {
+    EndpointOptions options = client();
+    options.transport = kind;
+    const auto asking = make_endpoint(std::move(options));
+    expect_end_with_mutex("connects", [&] { asking->connect(echo.address(), MessageLog::soon()); });
+  }
+}
+
+TEST(Endpoint, EndsAProgramThatMakesItWithAMutex) {
+  expect_end_with_mutex("makes an endpoint", [] { make_endpoint(client()); });
 }
 
 TEST(Endpoint, KnowsThePortThatTheSystemChose) {
@@ -286,7 +302,7 @@ TEST(Endpoint, TheEnvironmentForcesAWay) {
   }
   {
     const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "pigeon"}});
-    EXPECT_ERROR(Code::InvalidArgument, "'pigeon'; it can be", transport_from_environment());
+    EXPECT_ERROR(Code::InvalidArgument, "'pigeon'; it must be", transport_from_environment());
   }
   const ScopedEnvironment variable(
       ScopedEnvironment::Variables{{"COHORT_TRANSPORT", std::nullopt}});

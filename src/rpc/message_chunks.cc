@@ -107,8 +107,6 @@ Buffer close_chunk(const Status& why, std::string_view self) {
 class BlockPool::FreeBlocks {
  public:
   explicit FreeBlocks(size_t limit) : limit_(limit) {}
-  FreeBlocks(const FreeBlocks&) = delete;
-  FreeBlocks& operator=(const FreeBlocks&) = delete;
   ~FreeBlocks() {
     for (const auto& [size, block] : blocks_) munmap(block, size);
   }

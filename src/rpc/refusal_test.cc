@@ -174,7 +174,8 @@ TEST_F(Refusal, AServerWithAnotherTasksCertificate) {
   Listener listener({.host = "127.0.0.1", .credentials = issue({.name = kPs})});
   listener.start(handshake(kWorker), {.accept = [this](const auto&) { ++accepted_; }});
   const std::string address = "127.0.0.1:" + std::to_string(listener.port());
-  expect_refusal(Code::PermissionDenied, "who answers says that it is /job:worker/replica:0/task:0",
+  expect_refusal(Code::PermissionDenied,
+                 "the process that answers says that it is /job:worker/replica:0/task:0",
                  Caller(handshake(kPs), issue({.name = kPs})).outcome(address));
   listener.stop();
   listener.queue_thread()->stop();
@@ -205,10 +206,10 @@ TEST(Credentials, ThatCanNotWorkAreRefusedAtTheStart) {
                start(authority.issue({.name = kWorker, .valid_from_seconds = 600})));
   Credentials bad = good;
   bad.private_key = authority.issue({.name = kWorker}).private_key;
-  EXPECT_ERROR(Code::InvalidArgument, "not the certificate's", start(bad));
+  EXPECT_ERROR(Code::InvalidArgument, "does not belong to the certificate", start(bad));
   bad = good;
   bad.private_key = "no key";
-  EXPECT_ERROR(Code::InvalidArgument, "the private key is none", start(bad));
+  EXPECT_ERROR(Code::InvalidArgument, "the private key is not in PEM form", start(bad));
   bad = good;
   bad.certificate = "no certificate";
   EXPECT_ERROR(Code::InvalidArgument, "the certificate is not a certificate", start(bad));

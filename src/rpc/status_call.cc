@@ -100,7 +100,7 @@ StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue
   context_.set_deadline(to_grpc_time(deadline));
   if (!target.credentials.token.empty()) context_.AddMetadata(kTokenKey, target.credentials.token);
   proto::StatusRequest request;
-  request.set_details(target.details == Details::With);
+  request.set_details(target.with_details);
   call_ = stub_->PrepareUnaryCall(&context_, kStatusMethod,
                                   to_byte_buffer(request.SerializeAsString()), queue);
   call_->StartCall();
@@ -110,7 +110,7 @@ StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue
 TaskStatus decode_status(std::string_view bytes, const std::string& address) {
   proto::StatusReply reply;
   if (!reply.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    raise(Code::DataLoss, "[Status] the answer of {} is not a status", address);
+    raise(Code::DataLoss, "[Status] expected a status from {}, got another answer", address);
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),
@@ -131,8 +131,8 @@ TaskStatus StatusRequestCall::answer() {
   if (with_certificates_ &&
       !may_be_called(status.peer.name, peer_certificate_names(*context_.auth_context()))) {
     raise(Code::PermissionDenied,
-          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
-          status.peer.name);
+          "[Status] the process at {} says that it is {}, but does not have its certificate",
+          address_, status.peer.name);
   }
   return status;
 }
@@ -145,7 +145,7 @@ TaskStatus ask_status(const std::string& address, const Credentials& credentials
   StatusRequestCall call({.channel = make_channel(address, credentials),
                           .address = address,
                           .credentials = credentials,
-                          .details = StatusRequestCall::Details::With},
+                          .with_details = true},
                          &queue, deadline, nullptr);
   void* tag = nullptr;
   bool ok = false;

@@ -12,12 +12,11 @@ namespace cohort::internal {
 // A status request that this process has sent.
 class StatusRequestCall {
  public:
-  enum class Details { Without, With };
   struct Target {
     std::shared_ptr<grpc::Channel> channel;
     std::string address;
     const Credentials& credentials;  // outlives the construction
-    Details details = Details::Without;
+    bool with_details = false;
   };
   // Ends with `tag` at the queue, by the deadline.
   StatusRequestCall(const Target& target, grpc::CompletionQueue* queue, Deadline deadline,

@@ -48,6 +48,8 @@ class StreamCall {
   virtual ~StreamCall() = default;
   virtual void read(grpc::ByteBuffer* chunk, void* tag) = 0;
   virtual void write(const grpc::ByteBuffer& chunk, void* tag) = 0;
+  // The other side reads to the end. No write may follow. On the caller's side only.
+  virtual void end_writes(void* tag) = 0;
   // No read or write may follow. The caller's side ends when the server has finished, too.
   virtual void finish(void* tag) = 0;
   // Whether finish() itself ends the call, without waiting for the other side.
@@ -71,6 +73,7 @@ class ClientCall : public StreamCall {
 
   void read(grpc::ByteBuffer* chunk, void* tag) override { stream_->Read(chunk, tag); }
   void write(const grpc::ByteBuffer& chunk, void* tag) override { stream_->Write(chunk, tag); }
+  void end_writes(void* tag) override { stream_->WritesDone(tag); }
   void finish(void* tag) override { stream_->Finish(&outcome_, tag); }
   bool finishes_alone() const override { return false; }
   void cancel() override { context_.TryCancel(); }
@@ -91,6 +94,7 @@ class ServerCall : public StreamCall {
 
   void read(grpc::ByteBuffer* chunk, void* tag) override { stream_.Read(chunk, tag); }
   void write(const grpc::ByteBuffer& chunk, void* tag) override { stream_.Write(chunk, tag); }
+  void end_writes(void*) override {}
   void finish(void* tag) override { stream_.Finish(grpc::Status::OK, tag); }
   bool finishes_alone() const override { return true; }
   void cancel() override { context_.TryCancel(); }

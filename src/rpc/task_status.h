@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/activity.h"
-#include "cohort/credentials.h"
+#include "cohort/cluster.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {

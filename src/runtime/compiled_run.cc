@@ -211,6 +211,15 @@ class Compiler {
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
 };
 
+// The cut numbers edges from 0 on, and each has one Recv.
+size_t count_edges(const std::vector<Partition>& parts) {
+  size_t count = 0;
+  for (const Partition& part : parts) {
+    for (int id = 0; id < part.graph->size(); ++id) count += part.graph->node(id).op == &kRecv;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
@@ -245,8 +254,8 @@ void CompiledRun::note_arrival(const Node& node) {
   if (edge < 0 || static_cast<size_t>(edge) >= arrival_places.size() ||
       arrival_places[static_cast<size_t>(edge)] != kNone) {
     raise(Code::InvalidArgument,
-          "[Graph] node '{}' takes the tensor of edge {}, which does not exist, or another node "
-          "takes it",
+          "[Graph] node '{}' takes the tensor of edge {}, but the edge does not exist or another "
+          "node takes its tensor",
           node.name, edge);
   }
   arrival_places[static_cast<size_t>(edge)] = static_cast<int>(arrivals.size());
@@ -263,19 +272,6 @@ bool CompiledRun::is_quick() const {
   const int64_t cost = cost_ns.load(std::memory_order_relaxed);
   return !may_wait && cost >= 0 && cost < kQuickNs;
 }
-
-namespace {
-
-// The cut numbers edges from 0 on, and each has one Recv.
-size_t count_edges(const std::vector<Partition>& parts) {
-  size_t count = 0;
-  for (const Partition& part : parts) {
-    for (int id = 0; id < part.graph->size(); ++id) count += part.graph->node(id).op == &kRecv;
-  }
-  return count;
-}
-
-}  // namespace
 
 std::shared_ptr<CompiledRun> compile_parts(const GraphImpl& graph,
                                            const std::vector<DeviceName>& devices,

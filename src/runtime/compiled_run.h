@@ -15,7 +15,7 @@
 namespace cohort::internal {
 
 // A part of a graph, pruned, ordered and flattened for running: steps over numbered slots, without
-// names and maps. It is immutable, so that any number of threads may run it at the same time.
+// names and maps. It is immutable, so any number of threads may run it at the same time.
 struct Plan {
   struct Step {
     const OpDef* op;
@@ -25,16 +25,17 @@ struct Plan {
     int first_output;  // slots are numbered consecutively per step
     int num_outputs;
     uint32_t last_uses = 0;     // bit i: input i's slot is not needed after this step
-    bool check_inputs = false;  // a shape was not known when the node was made
+    bool check_inputs = false;  // a shape was unknown when the node was created
     int first_unused = 0;       // into unused_outputs
     int num_unused = 0;
-    int64_t arrives_by = -1;  // the edge, when the step takes a tensor from another part,
-    int64_t leaves_by = -1;   // or gives one to another part
+    int64_t arrives_by = -1;  // the edge, if the step takes a tensor from another part,
+    int64_t leaves_by = -1;   // or sends a tensor to another part
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
-  // The first `num_settled` steps are settled: they give the same values in every run on one device
-  // (constants, handles of variables). Their outputs fill the slots right after those of the feeds.
+  // The first `num_settled` steps are settled: they return the same values in every run on one
+  // device (constants, handles of variables). Their outputs fill the slots right after those of the
+  // feeds.
   std::vector<Step> steps;
   size_t num_settled = 0;
   int first_settled_slot = 0;
@@ -47,9 +48,9 @@ struct Plan {
 };
 
 // EffectsEarly: nodes that change state run as early as possible, after the readers of the old
-// state, so that gradients are freed as soon as they are used. AsMade: nodes run in the order in
-// which they were made. All parts of a cut graph share that order, so that no two parts wait for
-// each other.
+// state, so that gradients are freed as soon as they are used. AsMade: nodes run in the order of
+// their creation. All parts of a cut graph share that order, so that no two parts wait for each
+// other.
 enum class StepOrder { EffectsEarly, AsMade };
 
 // Keeps the nodes that the fetches and targets need, back to the feeds, and puts them in an order
@@ -66,15 +67,15 @@ class SettledValues {
   explicit SettledValues(const std::atomic<uint64_t>* clears = nullptr) : clears_(clears) {}
 
   struct Kept {
-    uint64_t clears = 0;                                     // when the run asked
-    std::shared_ptr<const std::vector<Tensor>> values = {};  // null: the run has to make them
+    uint64_t clears = 0;                                     // when the run requested the values
+    std::shared_ptr<const std::vector<Tensor>> values = {};  // null: the run has to compute them
   };
   Kept get() const {
     const uint64_t clears = clears_ == nullptr ? 0 : clears_->load();
     const std::lock_guard lock(mutex_);
     return kept_.clears == clears ? kept_ : Kept{clears, nullptr};
   }
-  // `values` were made by a run that asked at `clears`.
+  // Keeps `values` of a run that requested them when the counter was `clears`.
   void put(uint64_t clears, std::vector<Tensor> values) {
     auto kept = std::make_shared<const std::vector<Tensor>>(std::move(values));
     const std::lock_guard lock(mutex_);
@@ -92,8 +93,8 @@ class SettledValues {
 // It is constant except for the measured cost.
 struct CompiledRun : PreparedRun {
   struct Part {
-    const Device* device = nullptr;  // of this process, in whose name kernels run
-    std::string device_name = {};    // as errors and timelines call it
+    const Device* device = nullptr;  // of this process, on which kernels run
+    std::string device_name = {};    // the name in errors and timelines
     ResourceTable* table = nullptr;  // null: named state ends with the run
     std::shared_ptr<const Plan> plan = {};
     std::vector<size_t> feeds = {};  // positions in the request, in the plan's order
@@ -114,7 +115,7 @@ struct CompiledRun : PreparedRun {
   size_t num_fetches = 0;
   std::vector<Arrival> arrivals = {};
   std::vector<int> arrival_places = {};  // by edge: a place in `arrivals`, or kNone
-  bool may_wait = false;                 // for what other runs do, such as a queue's
+  bool may_wait = false;                 // for other runs, such as those that fill a queue
 
   // Compiles the part for the device of this process with that name. The edges of the part must be
   // below arrival_places.size(), and each may be taken once. Throws InvalidArgument.
@@ -122,8 +123,8 @@ struct CompiledRun : PreparedRun {
 
   // The computing time of the last run; unknown before the first run.
   mutable std::atomic<int64_t> cost_ns{-1};
-  // Whether the run takes less time than waking another thread. Then the thread that makes a part
-  // ready runs the part, too.
+  // Whether the run takes less time than waking another thread. If so, the thread that makes a part
+  // ready also runs the part.
   bool is_quick() const;
 
  private:

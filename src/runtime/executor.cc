@@ -65,6 +65,8 @@ void PlanRun::settle() {
     std::copy(before.values->begin(), before.values->end(), first);
   } else {
     for (size_t i = 0; i < plan_.num_settled; ++i) run_step(plan_.steps[i]);
+    // The count is from before the steps: if state was cleared meanwhile, get() does not return
+    // these values.
     if (kept != nullptr) kept->put(before.clears, {first, first + plan_.num_settled_slots});
   }
   next_ = plan_.num_settled;
@@ -76,6 +78,8 @@ void PlanRun::take_inputs(const Plan::Step& step) {
   const int* sources = plan_.input_slots.data() + step.first_input;
   for (int i = 0; i < step.num_inputs; ++i) {
     Tensor& slot = slots_[static_cast<size_t>(sources[i])];
+    // The last use moves the value out of its slot, so that the run does not keep its memory to the
+    // end. Inputs after the 32nd have no bit and are copied.
     if (i < 32 && ((step.last_uses >> i) & 1) != 0) {
       inputs_.push_back(std::move(slot));
     } else {

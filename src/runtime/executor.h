@@ -11,7 +11,7 @@
 
 namespace cohort::internal {
 
-// When one step of a plan ran.
+// The time at which one step of a plan ran.
 struct StepTime {
   const Node* node;
   std::chrono::steady_clock::time_point start;
@@ -30,8 +30,9 @@ class Edges {
   virtual ~Edges() = default;
   // Never blocks.
   virtual void send(int64_t edge, const Tensor& value) = 0;
-  // Whether the edge's tensor has arrived, or never will because the run is cancelled. If not, the
-  // part is advanced again when that changes, on any thread, perhaps before this call returns.
+  // Returns whether the tensor of the edge has arrived, or never will because the run is cancelled.
+  // If false, the part is advanced again when that changes, on any thread, perhaps before this call
+  // returns.
   virtual bool await(int64_t edge) = 0;
   // Called after await() has returned true. Throws what cancels the run.
   virtual Tensor take(int64_t edge) = 0;
@@ -44,7 +45,7 @@ class Edges {
 class PlanRun {
  public:
   struct Setting {
-    std::vector<StepTime>* times = nullptr;  // filled when given
+    std::vector<StepTime>* times = nullptr;  // filled if not null
     Edges* edges = nullptr;                  // null: the plan must not exchange tensors
     // The settled values of this plan on the context's device. Without them the settled steps run
     // each time.
@@ -52,10 +53,10 @@ class PlanRun {
   };
   PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context, Setting setting);
 
-  // Returns true at the end. Returns false when a tensor is missing; then the caller must not touch
-  // the run, because another thread may be advancing it already. Throws what a kernel throws, with
-  // the node, its device and where in the program it was made. Checks the cancellation of the
-  // context between steps.
+  // Returns true at the end. Returns false if a tensor is missing; the caller must not touch the
+  // run then, because another thread may be advancing it already. Throws the error of a kernel,
+  // with the node, its device and the line of the program that created it. Checks the cancellation
+  // of the context between steps.
   bool advance();
   // The fetches, after the end of the run.
   std::vector<Tensor> fetches() const;
@@ -76,14 +77,14 @@ class PlanRun {
   size_t next_ = 0;
 };
 
-// Runs a plan that exchanges no tensors from beginning to end and returns the fetches.
+// Runs a plan without edges from beginning to end and returns the fetches.
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                              PlanRun::Setting setting = {});
 
-// The plan of a function's body, made at the first call and kept with the function.
+// The plan of a function's body, compiled at the first call and kept with the function.
 const Plan& plan_of(const GraphFunction& function);
 
-// The part of a RunContext that runs functions: in the caller's thread and context.
+// The part of a RunContext that runs functions, in the thread and context of the caller.
 class FunctionCaller : public RunContext {
  public:
   std::vector<Tensor> call(const GraphFunction& function, std::span<const Tensor> inputs) override;
@@ -92,8 +93,8 @@ class FunctionCaller : public RunContext {
 // The context of a run that has one part: a session on one device, or the call of a function.
 class CallContext : public FunctionCaller {
  public:
-  // `resources`: null where named state has no place. `numbered`: the runs of the session, or the
-  // calls of the function; see RunNumber.
+  // `resources` is null if named state has no place. `numbered` counts the runs of the session, or
+  // the calls of the function; see RunNumber.
   CallContext(ResourceTable* resources, Cancellation& cancellation, std::atomic<uint64_t>& numbered)
       : resources_(resources), cancellation_(cancellation), number_(numbered) {}
 

@@ -1,7 +1,5 @@
 #include "cohort/function.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,33 +14,13 @@
 #include "graph/tracing.h"
 #include "ops/dispatch.h"
 #include "ops/variable_cell.h"
+#include "runtime/compiled_trace.h"
 #include "runtime/graph_run.h"
-#include "runtime/traces.h"
 
 namespace cohort::internal {
 namespace {
 
-// Also the key of a trace.
-std::string describe(std::span<const Spec> specs) {
-  std::string text;
-  for (const Spec& spec : specs) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", to_string(spec.dtype), spec.shape.to_string());
-  }
-  return "(" + text + ")";
-}
-
-bool fits(std::span<const Spec> trace, std::span<const Spec> given) {
-  if (trace.size() != given.size()) return false;
-  for (size_t i = 0; i < trace.size(); ++i) {
-    if (trace[i].dtype != given[i].dtype || !trace[i].shape.is_compatible_with(given[i].shape)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// The same with the first size of every argument unknown, where it has one.
+// The specs with the first size of every argument unknown, where it has one.
 std::vector<Spec> with_unknown_batch(std::span<const Spec> specs) {
   std::vector<Spec> relaxed(specs.begin(), specs.end());
   for (Spec& spec : relaxed) {
@@ -65,7 +43,7 @@ class Traces {
   std::shared_ptr<const Trace> find_or_make(std::span<const Tensor> arguments, const Device& home,
                                             const TracedBody& body) {
     const Specs specs = specs_of(arguments);
-    std::shared_ptr<const Trace> found = find(describe(specs));
+    std::shared_ptr<const Trace> found = find(to_string(specs));
     if (found == nullptr) {
       const std::lock_guard one_at_a_time(making_);
       found = find_or_add(specs, home, body);
@@ -110,7 +88,9 @@ class Traces {
     const std::lock_guard lock(mutex_);
     for (const auto& relaxed : relaxed_) {
       const std::shared_ptr<const Trace> trace = relaxed.lock();
-      if (trace == nullptr || !fits(trace->arguments(), specs)) continue;
+      const bool fits = trace != nullptr &&
+                        std::ranges::equal(trace->arguments(), specs, &Spec::is_compatible_with);
+      if (!fits) continue;
       traces_.put(key, trace);
       return trace;
     }
@@ -135,7 +115,7 @@ class Traces {
       const std::lock_guard lock(mutex_);
       if (untraceable_) return nullptr;
     }
-    const std::string key = describe(specs);
+    const std::string key = to_string(specs);
     if (auto found = find(key)) return found;  // made while this thread waited
     drop_outdated();
     if (auto relaxed = find_relaxed(key, specs)) return relaxed;
@@ -156,10 +136,12 @@ class Traces {
                                     const TracedBody& body) {
     const size_t before = size();
     if (before == 0) {
-      log_debug("[Function] tracing '{}' for {}", name_, describe(specs));
+      log_debug("[Function] tracing '{}' for {}", name_, to_string(specs));
     } else {
-      log_info("[Function] tracing '{}' again: the arguments {} are new (it has {} traces)", name_,
-               describe(specs), before);
+      // A function whose arguments are new in each step is traced in each step.
+      log_at(before < kTracesBeforeRelaxing ? LogLevel::Info : LogLevel::Debug,
+             "[Function] tracing '{}' again: the arguments {} are new (it has {} traces)", name_,
+             to_string(specs), before);
     }
     warn_of_shapes(before + 1, specs);
     if (before >= kTracesBeforeRelaxing) {
@@ -190,7 +172,7 @@ class Traces {
         "[Function] '{}' was traced for {} different shapes of its arguments, at last {}, and is "
         "traced anew for each new one; pad them to a few shapes, or let only their first size "
         "differ",
-        name_, made, describe(last));
+        name_, made, to_string(last));
   }
 
   const std::string name_;
@@ -212,8 +194,9 @@ class TracedFunction {
   // As Traces::find_or_make.
   std::shared_ptr<const Trace> trace_for(const Flat& arguments, const TracedBody& body) {
     const Device& home = value_device();
+    const TraceContext& at = trace_context();
     const std::shared_ptr<Traces> traces =
-        traces_of({trace_context().place, &home, arguments.types, arguments.kinds});
+        traces_of({at.place, at.for_workers, &home, arguments.types, arguments.kinds});
     const size_t before = traces->num_entries();
     std::shared_ptr<const Trace> found = traces->find_or_make(arguments.tensors, home, body);
     if (before == 0 || traces->num_entries() > before) drop_oldest();
@@ -230,8 +213,8 @@ class TracedFunction {
  private:
   static constexpr size_t kMaxTraces = 256;
   static constexpr size_t kValuesBeforeWarning = 64;
-  // Place, device, C++ types, kinds.
-  using Kind = std::tuple<uint64_t, const Device*, size_t, std::string>;
+  // Place, whether other processes will run it, device, C++ types, kinds.
+  using Kind = std::tuple<uint64_t, bool, const Device*, size_t, std::string>;
 
   std::shared_ptr<Traces> traces_of(const Kind& kind) {
     const std::lock_guard lock(mutex_);
@@ -247,7 +230,7 @@ class TracedFunction {
   void warn_of_values(const Kind& kind) {
     if (warned_) return;
     const auto but_values = [](const Kind& of) {
-      return std::tie(std::get<0>(of), std::get<1>(of), std::get<2>(of));
+      return std::tie(std::get<0>(of), std::get<1>(of), std::get<2>(of), std::get<3>(of));
     };
     const auto similar = static_cast<size_t>(std::ranges::count_if(
         kinds_, [&](const auto& entry) { return but_values(entry.key) == but_values(kind); }));
@@ -337,6 +320,58 @@ class VariableNumbers {
 
 }  // namespace
 
+std::span<const Tensor> span_of(const std::vector<Tensor>& tensors) { return tensors; }
+
+void append(std::vector<Tensor>& all, const Tensor& tensor) { all.push_back(tensor); }
+
+void append(std::vector<Gradient>& all, const Gradient& gradient) { all.push_back(gradient); }
+
+void LeafTensors<Tensor>::collect(const Tensor& leaf, std::vector<Tensor>& flat) {
+  flat.push_back(leaf);
+}
+
+Tensor LeafTensors<Tensor>::replace(const Tensor&, std::span<const Tensor> flat, size_t& next) {
+  return flat[next++];
+}
+
+void LeafTensors<IndexedSlices>::collect(const IndexedSlices& leaf, std::vector<Tensor>& flat) {
+  flat.push_back(leaf.values);
+  flat.push_back(leaf.indices);
+}
+
+void LeafTensors<IndexedSlices>::describe(const IndexedSlices& leaf, std::string& text) {
+  text += leaf.dense_shape.to_string();
+}
+
+IndexedSlices LeafTensors<IndexedSlices>::replace(const IndexedSlices& like,
+                                                  std::span<const Tensor> flat, size_t& next) {
+  next += 2;
+  return {flat[next - 2], flat[next - 1], like.dense_shape};
+}
+
+void LeafTensors<Gradient>::collect(const Gradient& leaf, std::vector<Tensor>& flat) {
+  if (leaf.is_sparse()) {
+    LeafTensors<IndexedSlices>::collect(leaf.slices(), flat);
+  } else if (leaf.defined()) {
+    flat.push_back(leaf.dense());
+  }
+}
+
+void LeafTensors<Gradient>::describe(const Gradient& leaf, std::string& text) {
+  text += leaf.is_sparse() ? 's' : leaf.defined() ? 'd' : 'u';
+  if (leaf.is_sparse()) LeafTensors<IndexedSlices>::describe(leaf.slices(), text);
+}
+
+Gradient LeafTensors<Gradient>::replace(const Gradient& like, std::span<const Tensor> flat,
+                                        size_t& next) {
+  if (like.is_sparse()) return LeafTensors<IndexedSlices>::replace(like.slices(), flat, next);
+  return like.defined() ? Gradient(flat[next++]) : Gradient();
+}
+
+void describe_constant(const std::string& value, std::string& text) {
+  text += std::to_string(value.size()) + ":" + value;
+}
+
 void describe_constant(const Variable& value, std::string& text) {
   static VariableNumbers numbers;
   describe_constant(numbers.of(VariableAccess::impl(value)), text);
@@ -359,7 +394,8 @@ std::string FunctionCore::serialize(const Flat& arguments, const TracedBody& bod
   const std::shared_ptr<const Trace> trace = traces_->trace_for(arguments, body);
   if (trace != nullptr) return serialize_function(trace->function());
   raise(Code::FailedPrecondition,
-        "[Function] cannot be sent: it merges replicas in C++ code, which only this process has");
+        "[Function] the function cannot be sent: it merges replicas in C++ code, which only this "
+        "process has");
 }
 
 std::shared_ptr<const Trace> FunctionCore::trace(const Flat& arguments,

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
-#include "runtime/traces.h"
+#include "runtime/compiled_trace.h"
 #include "support/expect_error.h"
 
 namespace cohort {

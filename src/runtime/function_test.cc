@@ -1,8 +1,10 @@
 #include "cohort/function.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "support/expect_error.h"
 
 namespace cohort {
 namespace {
@@ -13,6 +15,14 @@ TEST(Function, GivesWhatThePlainCallGives) {
   const Tensor a({{1.f, 2.f}, {3.f, 4.f}});
   EXPECT_EQ(traced(a, a).to_vector<float>(), body(a, a).to_vector<float>());
   EXPECT_EQ(traced.num_traces(), 1u);
+}
+
+TEST(Function, NamesTheLineOfAnOpThatFailsWhileTraced) {
+  constexpr int kLine = __LINE__ + 1;
+  const auto traced = function([](Tensor x) { return matmul(x, x); });
+  const std::string place = fmt::format("(called at {}:{})", __FILE__, kLine);
+  EXPECT_ERROR(Code::InvalidArgument, "inner sizes differ: 2 and 1", traced(Tensor({{1.f, 2.f}})));
+  EXPECT_ERROR(Code::InvalidArgument, place, traced(Tensor({{1.f, 2.f}})));
 }
 
 TEST(Function, TracesOncePerDtypeAndShape) {

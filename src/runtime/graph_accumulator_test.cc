@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "cohort/accumulator.h"
 #include "cohort/cohort.h"
+#include "cohort/queue.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -53,7 +53,7 @@ class SynchronousReplicas : public ::testing::Test {
   Graph::Scope building_;
   Variable variable_{10.f, {.name = "v"}};
   ConditionalAccumulator accumulator_{{.shape = {}, .name = "gradients"}};
-  FifoQueue tokens_{{.dtypes = {kInt64}, .shapes = {{}}, .name = "tokens"}};
+  FifoQueue tokens_{{.components = {{kInt64, {}}}, .name = "tokens"}};
   Tensor gradient_, local_step_, initial_tokens_;
   Tensor accumulate_, token_, put_tokens_, start_, update_;
   Session session_;
@@ -116,14 +116,14 @@ TEST(ConditionalAccumulator, IsSharedByNameAndMustBeTheSame) {
   Session session;
   session.run(mine.apply_gradient(Tensor({1.f, 2.f})));
   EXPECT_EQ(session.run(same.take_gradient(1)).to_vector<float>(), (std::vector<float>{1, 2}));
-  EXPECT_ERROR(Code::InvalidArgument, "'common' exists for the mean of float32 (2,)",
+  EXPECT_ERROR(Code::InvalidArgument, "'common' already exists for the mean of float32 (2,)",
                session.run(other.num_accumulated()));
 }
 
 TEST(ConditionalAccumulator, RefusesWhatDoesNotFit) {
   Graph graph;
   auto building = graph.as_default();
-  EXPECT_ERROR(Code::InvalidArgument, "must take one of float16",
+  EXPECT_ERROR(Code::InvalidArgument, "must be one of float16",
                ConditionalAccumulator({.dtype = kInt32}));
   ConditionalAccumulator accumulator({.shape = {2}, .name = "g"});
   EXPECT_ERROR(Code::InvalidArgument, "accumulator 'g' takes float32 (2,), got float64 (2,)",
@@ -135,7 +135,7 @@ TEST(ConditionalAccumulator, RefusesWhatDoesNotFit) {
                accumulator.take_gradient(Tensor({1, 2})));
   const Tensor none = accumulator.take_gradient(0);
   Session session;
-  EXPECT_ERROR(Code::InvalidArgument, "at least 1 gradient must be taken of 'g'",
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1 gradient must be taken from 'g'",
                session.run(none));
 }
 

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 TEST(FifoQueue, CarriesElementsFromRunToRun) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.capacity = 10, .dtypes = {kFloat32, kInt64}, .shapes = {{2}, {}}});
+  FifoQueue queue({.capacity = 10, .components = {{kFloat32, {2}}, {kInt64, {}}}});
   const Tensor x = placeholder(kFloat32, {2});
   const Tensor n = placeholder(kInt64, {});
   const Tensor put = queue.enqueue({x, n});
@@ -35,7 +35,7 @@ TEST(FifoQueue, CarriesElementsFromRunToRun) {
 TEST(FifoQueue, TakesAndGivesBatches) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32, kString}, .shapes = {{2}, {}}});
+  FifoQueue queue({.components = {{kFloat32, {2}}, {kString, {}}}});
   const Tensor put =
       queue.enqueue_many({Tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}}), Tensor({"a", "b", "c"})});
   const std::vector<Tensor> two = queue.dequeue_many(2);
@@ -51,7 +51,7 @@ TEST(FifoQueue, TakesAndGivesBatches) {
 TEST(FifoQueue, HoldsElementsOfAnyShapeUnlessToldOtherwise) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}, .name = "any"});
+  FifoQueue queue({.components = {{kFloat32}}, .name = "any"});
   Session session;
   session.run({queue.enqueue({Tensor({1.f, 2.f})}), queue.enqueue({Tensor(3.f)})});
   const std::vector<Tensor> got = queue.dequeue();
@@ -65,7 +65,7 @@ TEST(FifoQueue, HoldsElementsOfAnyShapeUnlessToldOtherwise) {
 TEST(FifoQueue, RefusesWrongElementsNamingTheQueue) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32, kInt64}, .shapes = {{2}, {}}, .name = "inputs"});
+  FifoQueue queue({.components = {{kFloat32, {2}}, {kInt64, {}}}, .name = "inputs"});
   const Tensor good({1.f, 2.f});
   EXPECT_ERROR(Code::InvalidArgument, "queue 'inputs' has 2 tensors, got 1", queue.enqueue({good}));
   EXPECT_ERROR(Code::InvalidArgument, "tensor 1 of queue 'inputs' is int64 (), got float32 (2,)",
@@ -88,27 +88,25 @@ TEST(FifoQueue, RefusesWrongElementsNamingTheQueue) {
 }
 
 TEST(FifoQueue, RefusesWrongOptions) {
-  EXPECT_ERROR(Code::FailedPrecondition, "", FifoQueue({.dtypes = {kFloat32}}));
+  EXPECT_ERROR(Code::FailedPrecondition, "", FifoQueue({.components = {{kFloat32}}}));
   Graph graph;
   auto building = graph.as_default();
-  EXPECT_ERROR(Code::InvalidArgument, "its capacity is 0",
-               FifoQueue({.capacity = 0, .dtypes = {kFloat32}}));
-  EXPECT_ERROR(Code::InvalidArgument, "needs the dtypes", FifoQueue({.capacity = 3}));
-  EXPECT_ERROR(Code::InvalidArgument, "1 dtypes but 2 shapes",
-               FifoQueue({.dtypes = {kFloat32}, .shapes = {{}, {}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "must be at least 1, got 0; leave it empty for no limit",
+               FifoQueue({.capacity = 0, .components = {{kFloat32}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "needs the components", FifoQueue({.capacity = 3}));
 }
 
 TEST(FifoQueue, IsSharedByNameAndMustBeTheSameQueue) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}, .shared_name = "common"});
-  FifoQueue same({.dtypes = {kFloat32}, .shared_name = "common"});
-  FifoQueue wider({.capacity = 4, .dtypes = {kFloat32}, .shared_name = "common"});
-  FifoQueue other({.dtypes = {kInt64}, .shared_name = "common"});
+  FifoQueue queue({.components = {{kFloat32}}, .shared_name = "common"});
+  FifoQueue same({.capacity = -1, .components = {{kFloat32}}, .shared_name = "common"});
+  FifoQueue wider({.capacity = 4, .components = {{kFloat32}}, .shared_name = "common"});
+  FifoQueue other({.components = {{kInt64}}, .shared_name = "common"});
   Session session;
   session.run(queue.enqueue({Tensor(5.f)}));
   EXPECT_EQ(session.run(same.dequeue())[0].to<float>(), 5.f);
-  EXPECT_ERROR(Code::InvalidArgument, "'common' exists with capacity -1, not 4",
+  EXPECT_ERROR(Code::InvalidArgument, "'common' already exists with capacity unlimited, not 4",
                session.run(wider.size()));
   EXPECT_ERROR(Code::InvalidArgument, "'common' holds (float32 <unknown>)",
                session.run(other.dequeue()));
@@ -117,7 +115,7 @@ TEST(FifoQueue, IsSharedByNameAndMustBeTheSameQueue) {
 TEST(FifoQueue, EndsWithOutOfRangeOnceClosedAndDrained) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}, .name = "q"});
+  FifoQueue queue({.components = {{kFloat32}}, .name = "q"});
   const Tensor put = queue.enqueue({Tensor(1.f)});
   const Tensor got = queue.dequeue()[0];
   Session session;
@@ -131,7 +129,7 @@ TEST(FifoQueue, EndsWithOutOfRangeOnceClosedAndDrained) {
 TEST(FifoQueue, WaitsNoLongerThanTheRun) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.capacity = 1, .dtypes = {kFloat32}});
+  FifoQueue queue({.capacity = 1, .components = {{kFloat32}}});
   const Tensor put = queue.enqueue({Tensor(1.f)});
   const Tensor got = queue.dequeue()[0];
   Session session;
@@ -146,7 +144,7 @@ TEST(FifoQueue, WaitsNoLongerThanTheRun) {
 TEST(FifoQueue, ClosingTheSessionEndsTheWaiting) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}});
+  FifoQueue queue({.components = {{kFloat32}}});
   const Tensor got = queue.dequeue()[0];
   Session session;
   session.run(queue.size());
@@ -162,7 +160,7 @@ TEST(FifoQueue, ClosingTheSessionEndsTheWaiting) {
 TEST(FifoQueue, WorksBetweenThreadsThatRunTheSameSession) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.capacity = 2, .dtypes = {kInt64}, .shapes = {{}}});
+  FifoQueue queue({.capacity = 2, .components = {{kInt64, {}}}});
   const Tensor x = placeholder(kInt64, {});
   const Tensor put = queue.enqueue({x});
   const Tensor batch = queue.dequeue_many(10)[0];
@@ -178,7 +176,7 @@ TEST(FifoQueue, WorksBetweenThreadsThatRunTheSameSession) {
 TEST(FifoQueue, WorksInsideOfBranches) {
   Graph graph;
   auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}});
+  FifoQueue queue({.components = {{kFloat32, {}}}});
   const Tensor go = placeholder(kBool, {});
   const Tensor value = cond(
       go, [&] { return queue.dequeue()[0]; }, [] { return constant(-1.f); });
@@ -192,7 +190,7 @@ TEST(FifoQueue, TravelsWithItsGraph) {
   Graph graph;
   {
     auto building = graph.as_default();
-    FifoQueue queue({.capacity = 3, .dtypes = {kFloat32}, .shapes = {{}}});
+    FifoQueue queue({.capacity = 3, .components = {{kFloat32, {}}}});
     queue.enqueue({Tensor(2.f)});
     queue.dequeue();
   }

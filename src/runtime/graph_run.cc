@@ -24,14 +24,6 @@ bool is_same_cause(const Status& a, const Status& b) {
   return a.message.starts_with(b.message) || b.message.starts_with(a.message);
 }
 
-std::vector<Tensor> at_positions(const std::vector<Tensor>& values,
-                                 const std::vector<size_t>& positions) {
-  std::vector<Tensor> chosen;
-  chosen.reserve(positions.size());
-  for (const size_t position : positions) chosen.push_back(values[position]);
-  return chosen;
-}
-
 std::vector<NodeTiming> timings_of(const std::vector<StepTime>& steps, const std::string& device,
                                    Clock::time_point began) {
   std::vector<NodeTiming> timings;
@@ -98,6 +90,8 @@ class GraphRun::Part : public FunctionCaller, public Edges {
     const int place = place_of(edge);
     const bool has_arrived = arrived_[static_cast<size_t>(place)].defined() ||
                              run_.collect(index_, place, arrived_, IfMissing::Return);
+    // This may send tensors, and the awaited tensor may arrive meanwhile. So the second look, which
+    // marks the part as waiting, is made afterwards and under the lock.
     run_.before_taking(index_, has_arrived);
     return has_arrived || run_.collect(index_, place, arrived_, IfMissing::Stop);
   }
@@ -115,7 +109,7 @@ class GraphRun::Part : public FunctionCaller, public Edges {
     if (edge >= 0 && static_cast<size_t>(edge) < places.size()) {
       return places[static_cast<size_t>(edge)];
     }
-    raise(Code::InvalidArgument, "[Graph] there is no edge {}", edge);
+    raise(Code::InvalidArgument, "[Graph] edge {} does not exist", edge);
   }
 
   GraphRun& run_;
@@ -176,6 +170,7 @@ bool GraphRun::collect(size_t part, int place, std::vector<Tensor>& arrived, IfM
     arrived[static_cast<size_t>(where)] = std::move(value);
   }
   incoming.fresh.clear();
+  // A part of a cancelled run does not wait: take() throws the reason.
   if (arrived[static_cast<size_t>(place)].defined() || cancellation_->cancelled()) return true;
   if (if_missing == IfMissing::Stop) {
     incoming.awaited = place;
@@ -224,6 +219,7 @@ void GraphRun::make_ready(size_t part) {
 void GraphRun::drive() {
   std::unique_lock lock(mutex_);
   if (driving_ || ready_.empty()) return;
+  // The last part ends the run, and its owner may let go of it before this loop is over.
   const std::shared_ptr<GraphRun> self = shared_from_this();
   driving_ = true;
   while (!ready_.empty()) {
@@ -258,6 +254,7 @@ void GraphRun::run_part(size_t index) {
 
 void GraphRun::part_ended(size_t index, Status status) {
   if (!status.ok()) {
+    // The other parts fail because of this one. root_cause() leaves their errors out.
     Status consequence = status;
     consequence.derived = true;
     cancel(std::move(consequence));
@@ -294,6 +291,7 @@ void GraphRun::finish() {
     for (std::vector<NodeTiming>& timings : timings_) {
       std::ranges::move(timings, std::back_inserter(result.timings));
     }
+    // A failed run has computed less, and would make the plan look quick.
     if (result.status.ok()) plan_.cost_ns.store(busy_ns_, std::memory_order_relaxed);
   }
   if (!result.status.ok()) result.fetches.clear();
@@ -317,6 +315,7 @@ class LocalRun : public GraphRun {
   RunResult run(const std::vector<Tensor>& values, const RunSetting& setting) {
     const Cancellation::Listener listener(*setting.cancellation, [this] { resume_waiting(); });
     prepare(values, setting.metadata != nullptr);
+    // This thread would only wait, so it runs the first part itself, which saves waking a thread.
     const size_t own = is_quick() ? 0 : 1;  // parts that run here before this thread waits
     start(own);
     if (own > 0) run_part(0);

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "cohort/cohort.h"
-#include "cohort/control_flow.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
+#include "cohort/ops.h"
 #include "graph/graph_impl.h"
 #include "ops/element_source.h"
 #include "support/expect_error.h"
@@ -21,7 +21,7 @@ using data::Element;
 data::Dataset numbers() { return data::from_tensor_slices(Tensor({1.f, 2.f, 3.f})); }
 
 TEST(TracedIterator, GivesTheNextElementAtEachCall) {
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   int traced = 0;
   const auto step = function([&](Iterator from) {
     ++traced;
@@ -34,7 +34,7 @@ TEST(TracedIterator, GivesTheNextElementAtEachCall) {
 }
 
 TEST(TracedIterator, MayBeCaptured) {
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   const auto step = function([&] { return Tensor(it.next()) + Tensor(it.next()); });
   EXPECT_EQ(step().to<float>(), 3.f);
   EXPECT_EQ(it.next().to<float>(), 3.f);
@@ -47,7 +47,7 @@ TEST(TracedIterator, UpdatesAVariableInAStepThatEndsWithTheData) {
     return v.read_value();
   };
   const auto step = function([&](Iterator it) { return replica(it.next()); });
-  Iterator it = data::from_tensor_slices(Tensor({1.f, 1.f, 1.f})).iterate();
+  Iterator it = data::from_tensor_slices(Tensor({1.f, 1.f, 1.f})).iterator();
   for (const float expected : {1.f, 2.f, 3.f}) EXPECT_EQ(step(it).to<float>(), expected);
   EXPECT_ERROR(Code::OutOfRange, "[IteratorNext] iterator 'iterator_", step(it));
   EXPECT_ERROR(Code::OutOfRange, "iterator_test.cc", step(it));
@@ -56,7 +56,7 @@ TEST(TracedIterator, UpdatesAVariableInAStepThatEndsWithTheData) {
 }
 
 TEST(TracedIterator, TakesAnElementThatNobodyUses) {
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   const auto skip = function([](Iterator from) { from.next(); });
   skip(it);
   EXPECT_EQ(it.next().to<float>(), 2.f);
@@ -64,15 +64,15 @@ TEST(TracedIterator, TakesAnElementThatNobodyUses) {
 
 TEST(TracedIterator, IsTracedPerKindOfElementsAndNotPerIterator) {
   const auto step = function([](Iterator it) { return Tensor(it.next()); });
-  Iterator first = numbers().iterate();
-  Iterator second = numbers().iterate();
+  Iterator first = numbers().iterator();
+  Iterator second = numbers().iterator();
   EXPECT_EQ(step(first).to<float>(), 1.f);
   EXPECT_EQ(step(second).to<float>(), 1.f);
   EXPECT_EQ(step(first).to<float>(), 2.f);
   EXPECT_EQ(step.num_traces(), 1u);
-  Iterator integers = data::range(3).iterate();
+  Iterator integers = data::range(3).iterator();
   EXPECT_EQ(step(integers).dtype(), kInt64);
-  Iterator rows = numbers().batch(2).iterate();
+  Iterator rows = numbers().batch(2).iterator();
   EXPECT_EQ(step(rows).shape(), (Shape{2}));
   EXPECT_EQ(step(rows).shape(), (Shape{1}));
   EXPECT_EQ(step.num_traces(), 3u);
@@ -86,8 +86,8 @@ TEST(TracedIterator, TellsElementsOfOtherStructureApart) {
     return element.is_map() ? Tensor(element["y"]) - Tensor(element["x"])
                             : Tensor(element[0]) - Tensor(element[1]);
   });
-  Iterator pairs = data::from_tensor_slices(a, b).iterate();
-  Iterator named = data::from_tensor_slices(Element::map({{"x", a}, {"y", b}})).iterate();
+  Iterator pairs = data::from_tensor_slices(a, b).iterator();
+  Iterator named = data::from_tensor_slices(Element::map({{"x", a}, {"y", b}})).iterator();
   EXPECT_EQ(step(pairs).to<float>(), -2.f);
   EXPECT_EQ(step(named).to<float>(), 2.f);
 }
@@ -98,7 +98,7 @@ TEST(TracedIterator, MayBeInAStructureOfArguments) {
     for (Iterator& it : all) sum = sum + Tensor(it.next());
     return sum;
   });
-  const std::vector<Iterator> both{numbers().iterate(), numbers().skip(1).iterate()};
+  const std::vector<Iterator> both{numbers().iterator(), numbers().skip(1).iterator()};
   EXPECT_EQ(step(both, Tensor(10.f)).to<float>(), 13.f);
   EXPECT_EQ(step(both, Tensor(10.f)).to<float>(), 15.f);
 }
@@ -109,15 +109,15 @@ TEST(TracedIterator, MayBePassedToAFunctionInside) {
     const Tensor first = inner(it);
     return first - inner(it);
   });
-  Iterator floats = numbers().iterate();
-  Iterator integers = data::range(5, 8).iterate();
+  Iterator floats = numbers().iterator();
+  Iterator integers = data::range(5, 8).iterator();
   EXPECT_EQ(outer(floats).to<float>(), -1.f);
   EXPECT_EQ(outer(integers).to<int64_t>(), -1);
   EXPECT_EQ(inner.num_traces(), 2u);
 }
 
 TEST(TracedIterator, MayBeReadInALoopAndInABranch) {
-  Iterator it = data::range(10).iterate();
+  Iterator it = data::range(10).iterator();
   const auto step = function([](Iterator from, Tensor times) {
     const Tensor zero(int64_t{0});
     const std::vector<Tensor> end = while_loop(
@@ -137,7 +137,7 @@ TEST(TracedIterator, MayBeReadInALoopAndInABranch) {
 
 TEST(TracedIterator, GivesEachElementToOneOfSeveralThreads) {
   constexpr int64_t kCount = 400;
-  Iterator it = data::range(kCount).iterate();
+  Iterator it = data::range(kCount).iterator();
   const auto step = function([](Iterator from) { return Tensor(from.next()) * int64_t{2}; });
   std::atomic<int64_t> sum{0};
   const auto work = [&] {
@@ -152,7 +152,7 @@ TEST(TracedIterator, GivesEachElementToOneOfSeveralThreads) {
 
 TEST(TracedIterator, IsReadUnderATape) {
   Variable w(3.f);
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   const auto loss = function([&](Iterator from) { return Tensor(from.next()) * w * w; });
   GradientTape tape;
   EXPECT_EQ(Tensor(tape.gradient(loss(it), w)).to<float>(), 6.f);
@@ -160,11 +160,11 @@ TEST(TracedIterator, IsReadUnderATape) {
 }
 
 TEST(TracedIterator, ShowsOneElementWhereOnlyRunningTellsWhatTheyAre) {
-  Iterator it = numbers().map([](Tensor x) { return stack({x, x * 2.f}); }).iterate();
+  Iterator it = numbers().map([](Tensor x) { return stack({x, x * 2.f}); }).iterator();
   const auto step = function([](Iterator from) { return sum(from.next().tensor()); });
   EXPECT_EQ(step(it).to<float>(), 3.f);
   EXPECT_EQ(step(it).to<float>(), 6.f);
-  Iterator none = numbers().take(0).map([](Tensor x) { return x * 2.f; }).iterate();
+  Iterator none = numbers().take(0).map([](Tensor x) { return x * 2.f; }).iterator();
   EXPECT_ERROR(Code::FailedPrecondition, "is empty", step(none));
 }
 
@@ -176,7 +176,7 @@ TEST(OptionalElement, TellsWhereTheDataEnds) {
   };
   const auto traced = function(next_or_minus_one);
   const auto walk = [](const auto& next) {
-    Iterator it = numbers().take(2).iterate();
+    Iterator it = numbers().take(2).iterator();
     std::vector<float> seen;
     for (int i = 0; i < 4; ++i) seen.push_back(next(it).template to<float>());
     return seen;
@@ -187,10 +187,10 @@ TEST(OptionalElement, TellsWhereTheDataEnds) {
 }
 
 TEST(OptionalElement, IsAnErrorToReadWhereThereIsNone) {
-  Iterator none = numbers().take(0).iterate();
+  Iterator none = numbers().take(0).iterator();
   EXPECT_ERROR(Code::InvalidArgument, "has ended", none.next_as_optional().value());
   const auto careless = function([](Iterator it) { return Tensor(it.next_as_optional().value()); });
-  Iterator one = numbers().take(1).iterate();
+  Iterator one = numbers().take(1).iterator();
   EXPECT_EQ(careless(one).to<float>(), 1.f);
   EXPECT_ERROR(Code::InvalidArgument, "has ended", careless(one));
 }
@@ -208,8 +208,9 @@ TEST(OptionalElement, MayBeOfAnyStructure) {
           return std::vector<Tensor>{Tensor(-1.f), Tensor(int64_t{-1})};
         });
   });
-  Iterator it =
-      data::from_tensor_slices(Tensor({1.f, 2.f, 3.f}), Tensor({"a", "b", "c"})).batch(2).iterate();
+  Iterator it = data::from_tensor_slices(Tensor({1.f, 2.f, 3.f}), Tensor({"a", "b", "c"}))
+                    .batch(2)
+                    .iterator();
   EXPECT_EQ(step(it)[0].to<float>(), 3.f);
   EXPECT_EQ(step(it)[1].to<int64_t>(), 1);
   EXPECT_EQ(step(it)[1].to<int64_t>(), -1);
@@ -221,11 +222,11 @@ TEST(TracedLoop, TakesWhatIsLeft) {
       return std::vector<Tensor>{state[0] + element.tensor()};
     })[0];
   });
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   it.next();
   EXPECT_EQ(total(it).to<float>(), 2.f + 3.f);
   EXPECT_EQ(total(it).to<float>(), 0.f);
-  EXPECT_EQ(total(numbers().take(2).iterate()).to<float>(), 3.f);
+  EXPECT_EQ(total(numbers().take(2).iterator()).to<float>(), 3.f);
   EXPECT_EQ(total.num_traces(), 1u);
 }
 
@@ -234,16 +235,16 @@ TEST(TracedLoop, HasTheEffectsOfEachElement) {
   const auto add_all = [&](Iterator it) {
     return it.for_each([&](const Element& element) { sum.assign_add(element.tensor()); });
   };
-  EXPECT_EQ(add_all(numbers().take(3).iterate()).to<int64_t>(), 3);
+  EXPECT_EQ(add_all(numbers().take(3).iterator()).to<int64_t>(), 3);
   const auto traced = function(add_all);
-  EXPECT_EQ(traced(numbers().take(2).iterate()).to<int64_t>(), 2);
+  EXPECT_EQ(traced(numbers().take(2).iterator()).to<int64_t>(), 2);
   EXPECT_EQ(Tensor(sum).to<float>(), 6.f + 3.f);
 }
 
 TEST(TracedLoop, WalksOverADatasetAnewInEachCall) {
   const data::Dataset dataset = numbers();
   const auto total = function([&] {
-    return dataset.iterate().reduce(
+    return dataset.iterator().reduce(
         {Tensor(0.f)}, [](std::span<const Tensor> state, const Element& element) {
           return std::vector<Tensor>{state[0] * 10.f + element.tensor()};
         })[0];
@@ -257,10 +258,10 @@ TEST(TracedLoop, LosesNothingThatTracingLookedAt) {
   const data::Dataset live =
       data::range(3).map([&](Tensor) { return Tensor(static_cast<float>(made++)); });
   const auto total = function([&] {
-    return live.iterate().reduce({Tensor(0.f)},
-                                 [](std::span<const Tensor> state, const Element& element) {
-                                   return std::vector<Tensor>{state[0] + element.tensor()};
-                                 })[0];
+    return live.iterator().reduce({Tensor(0.f)},
+                                  [](std::span<const Tensor> state, const Element& element) {
+                                    return std::vector<Tensor>{state[0] + element.tensor()};
+                                  })[0];
   });
   EXPECT_EQ(total().to<float>(), 0.f + 1.f + 2.f);
   EXPECT_EQ(total().to<float>(), 3.f + 4.f + 5.f);
@@ -270,12 +271,12 @@ TEST(TracedLoop, IsAnOrdinaryLoopWhileAGraphIsBuilt) {
   Graph graph;
   const auto building = graph.as_default();
   int64_t seen = 0;
-  numbers().take(3).iterate().for_each([&](const Element&) { ++seen; });
+  numbers().take(3).iterator().for_each([&](const Element&) { ++seen; });
   EXPECT_EQ(seen, 3);
 }
 
 TEST(TracedIterator, RefusesWhatCannotBeTraced) {
-  Iterator it = numbers().iterate();
+  Iterator it = numbers().iterator();
   const auto optional = function([&] { return it.next_optional()->tensor(); });
   EXPECT_ERROR(Code::FailedPrecondition, "call next_as_optional()", optional());
   const auto loop = function([&] {
@@ -289,7 +290,7 @@ TEST(TracedIterator, RefusesWhatCannotBeTraced) {
 TEST(Iterator, StaysEagerWhileAGraphIsBuilt) {
   Graph graph;
   const auto building = graph.as_default();
-  Iterator it = data::range(3).map([](Tensor x) { return x * x + int64_t{1}; }).iterate();
+  Iterator it = data::range(3).map([](Tensor x) { return x * x + int64_t{1}; }).iterator();
   it.next();
   it.next();
   EXPECT_EQ(it.next().to<int64_t>(), 5);
@@ -306,7 +307,8 @@ Tensor named_iterator(const data::Dataset& dataset) {
 TEST(SessionIterator, IsSharedByName) {
   Graph graph;
   const auto building = graph.as_default();
-  const internal::ElementLayout layout = internal::source_of(numbers().iterate().handle()).layout();
+  const internal::ElementLayout layout =
+      internal::source_of(internal::Access::handle(numbers().iterator())).layout();
   const Tensor x = internal::iterator_next(named_iterator(numbers()), layout, {})[0];
   const Tensor y = internal::iterator_next(named_iterator(numbers()), layout, {})[0];
   Session session;
@@ -315,7 +317,8 @@ TEST(SessionIterator, IsSharedByName) {
   EXPECT_EQ(session.run(x).to<float>(), 3.f);
   EXPECT_ERROR(Code::OutOfRange, "iterator 'train' has no more", session.run(y));
   const Tensor z = internal::iterator_next(named_iterator(numbers().take(1)), layout, {})[0];
-  EXPECT_ERROR(Code::InvalidArgument, "'train' exists, over another dataset", session.run(z));
+  EXPECT_ERROR(Code::InvalidArgument, "'train' already exists over another dataset",
+               session.run(z));
   Session other;
   EXPECT_EQ(other.run(z).to<float>(), 1.f);
 }
@@ -324,7 +327,7 @@ TEST(SessionIterator, RefusesElementsThatTheNodeWasNotMadeFor) {
   Graph graph;
   const auto building = graph.as_default();
   const internal::ElementLayout layout =
-      internal::source_of(data::range(3).iterate().handle()).layout();
+      internal::source_of(internal::Access::handle(data::range(3).iterator())).layout();
   const Tensor x = internal::iterator_next(named_iterator(numbers()), layout, {})[0];
   Session session;
   EXPECT_ERROR(Code::InvalidArgument,

@@ -147,9 +147,9 @@ TEST(NativeFunction, MustReturnWhatWasDeclared) {
                call_native("test_twice", {x}, {{kFloat32, {3}}}));
   EXPECT_ERROR(Code::InvalidArgument, "returned 1 tensors, but 2 were declared",
                call_native("test_twice", {x}, {{kFloat32}, {kFloat32}}));
-  EXPECT_ERROR(Code::InvalidArgument, "'test_twice' failed: it takes 1 tensors, got 2",
+  EXPECT_ERROR(Code::InvalidArgument, "'test_twice' failed: the function takes 1 tensors, got 2",
                call_native("test_twice", {x, x}, {{kFloat32}}));
-  EXPECT_ERROR(Code::InvalidArgument, "it takes 2 or more tensors, got 1",
+  EXPECT_ERROR(Code::InvalidArgument, "the function takes 2 or more tensors, got 1",
                call_native("test_structures", {x}, {{kFloat32}, {kFloat32}}));
 }
 

@@ -107,7 +107,7 @@ TEST_P(PartialRuns, SayWhatDoesNotBelong) {
                session.partial_run(run, z, {{x, Tensor(int64_t{1})}}));
   // Nothing of that has ended it, or fed anything.
   session.partial_run(run, std::vector<Tensor>{}, {{x, Tensor(1.f)}});
-  EXPECT_ERROR(Code::InvalidArgument, "the feed 'x' has been there",
+  EXPECT_ERROR(Code::InvalidArgument, "the feed 'x' was already part",
                session.partial_run(run, z, {{x, Tensor(1.f)}, {y, Tensor(1.f)}}));
   EXPECT_EQ(session.partial_run(run, z, {{y, Tensor(2.f)}}).to<float>(), 3);
   EXPECT_ERROR(Code::InvalidArgument, "the fetch '", session.partial_run(run, z));

@@ -37,17 +37,16 @@ Tensor iterator_of(const CaptureInfo& capture, ResourceTable& resources) {
 void check_variable(const Tensor& handle, const CaptureInfo& capture) {
   const VariableCell& cell = cell_of(handle);
   if (!cell.is_initialized()) return;
-  const Tensor value = cell.read();
-  const Spec& wanted = capture.spec;
-  if (value.dtype() == wanted.dtype && value.shape().is_compatible_with(wanted.shape)) return;
-  raise(Code::InvalidArgument,
-        "[SerializedFunction] '{}' was traced with variable '{}' of {} {}, but here that is {} {}",
-        capture.function, capture.name, to_string(wanted.dtype), wanted.shape.to_string(),
-        to_string(value.dtype()), value.shape().to_string());
+  const Spec found = Spec::of(cell.read());
+  if (found.is_compatible_with(capture.spec)) return;
+  raise(
+      Code::InvalidArgument,
+      "[SerializedFunction] '{}' was traced with variable '{}' of {}, but here the variable is {}",
+      capture.function, capture.name, capture.spec.to_string(), found.to_string());
 }
 
-std::shared_ptr<const GraphFunction> load(std::string_view bytes, ResourceTable& resources,
-                                          const BindVariable& variable_of) {
+FunctionPtr load(std::string_view bytes, ResourceTable& resources,
+                 const BindVariable& variable_of) {
   return deserialize_function(bytes, [&](const CaptureInfo& capture) {
     switch (capture.kind) {
       case CaptureKind::Variable: {
@@ -61,8 +60,8 @@ std::shared_ptr<const GraphFunction> load(std::string_view bytes, ResourceTable&
         break;
     }
     raise(Code::InvalidArgument,
-          "[SerializedFunction] '{}' was traced inside a graph and uses its tensor '{}', which is "
-          "not here",
+          "[SerializedFunction] '{}' was traced inside a graph and uses the graph's tensor '{}', "
+          "which does not exist here",
           capture.function, capture.name);
   });
 }
@@ -72,10 +71,11 @@ Tensor handle_of(const CaptureInfo& capture, const Variables& variables) {
   if (found == variables.end()) {
     std::vector<std::string> names;
     for (const auto& [name, variable] : variables) names.push_back(name);
-    raise(Code::NotFound,
-          "[SerializedFunction] '{}' uses variable '{}', {} {}, which is not among those given: {}",
-          capture.function, capture.name, to_string(capture.spec.dtype),
-          capture.spec.shape.to_string(), fmt::join(names, ", "));
+    raise(
+        Code::NotFound,
+        "[SerializedFunction] '{}' uses variable '{}', {}, which is not among the given variables: "
+        "{}",
+        capture.function, capture.name, capture.spec.to_string(), fmt::join(names, ", "));
   }
   const VariableImpl& impl = *VariableAccess::impl(found->second);
   const Tensor& handle = impl.first_copy().handle;
@@ -95,13 +95,11 @@ void check_arguments(const GraphFunction& function, std::span<const Tensor> argu
           function.name, function.num_own_arguments(), arguments.size());
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const DType dtype = arguments[i].dtype();
-    const Shape shape = arguments[i].shape();
-    if (dtype == wanted[i].dtype && shape.is_compatible_with(wanted[i].shape)) continue;
+    const Spec given = Spec::of(arguments[i]);
+    if (given.is_compatible_with(wanted[i])) continue;
     raise(Code::InvalidArgument,
-          "[SerializedFunction] argument {} of '{}' was traced as {} {}, got {} {}", i,
-          function.name, to_string(wanted[i].dtype), wanted[i].shape.to_string(), to_string(dtype),
-          shape.to_string());
+          "[SerializedFunction] argument {} of '{}' was traced as {}, got {}", i, function.name,
+          wanted[i].to_string(), given.to_string());
   }
 }
 
@@ -113,7 +111,7 @@ struct SerializedFunction::State {
       : function(internal::load(bytes, resources, variable_of)) {}
 
   internal::ResourceTable resources;  // named state that the function uses
-  const std::shared_ptr<const internal::GraphFunction> function;
+  const internal::FunctionPtr function;
 };
 
 std::vector<FunctionVariable> SerializedFunction::variables(std::string_view bytes) {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
-#include "cohort/control_flow.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
+#include "cohort/ops.h"
 #include "data/iterator.h"
 #include "graph/serialize_graph.h"
 #include "ops/variable_cell.h"
@@ -25,7 +25,7 @@ std::string counting_step() {
     return v.read_value();
   };
   const auto step = function([&](Iterator it) { return replica(it.next()); }, {.name = "step"});
-  return step.serialize(ones_dataset().iterate());
+  return step.serialize(ones_dataset().iterator());
 }
 
 TEST(SerializedFunctionOf, RunsOnIteratorsAndVariablesOfThisProcess) {
@@ -33,17 +33,18 @@ TEST(SerializedFunctionOf, RunsOnIteratorsAndVariablesOfThisProcess) {
   const SerializedFunction step(counting_step(), {{"v", v}});
   EXPECT_EQ(step.name(), "step");
   EXPECT_EQ(step.num_arguments(), 1u);
-  const Iterator it = ones_dataset().iterate();
+  const Iterator it = ones_dataset().iterator();
   for (const float expected : {1.f, 2.f, 3.f}) {
-    EXPECT_EQ(call(step, {it.handle()}).to<float>(), expected);
+    EXPECT_EQ(step(it)[0].to<float>(), expected);
   }
-  EXPECT_ERROR(Code::OutOfRange, "has no more elements", call(step, {it.handle()}));
+  EXPECT_ERROR(Code::OutOfRange, "has no more elements",
+               call(step, {internal::Access::handle(it)}));
   EXPECT_EQ(v.read_value().to<float>(), 3.f);
 }
 
 TEST(SerializedFunctionOf, LeavesTheProcessThatTracedItAlone) {
   Variable v(5.f, {.name = "v"});
-  Iterator it = ones_dataset().iterate();
+  Iterator it = ones_dataset().iterator();
   const auto step = function([&] { return v.assign_add(it.next()); });
   const SerializedFunction read(step.serialize(), {{"v", Variable(0.f)}});
   EXPECT_EQ(call(read).to<float>(), 1.f);
@@ -52,7 +53,7 @@ TEST(SerializedFunctionOf, LeavesTheProcessThatTracedItAlone) {
 }
 
 TEST(SerializedFunctionOf, BeginsTheDatasetOfACapturedIterator) {
-  Iterator it = data::range(10, 12).iterate();
+  Iterator it = data::range(10, 12).iterator();
   it.next();
   const SerializedFunction next(function([&] { return Tensor(it.next()); }).serialize());
   EXPECT_EQ(call(next).to<int64_t>(), 10);
@@ -62,12 +63,12 @@ TEST(SerializedFunctionOf, BeginsTheDatasetOfACapturedIterator) {
 }
 
 TEST(SerializedFunctionOf, IsTheSameBytesAfterReading) {
-  Iterator it = data::range(3).batch(2).iterate();
+  Iterator it = data::range(3).batch(2).iterator();
   const std::string bytes = function([&] { return Tensor(it.next()); }).serialize();
   const auto read = deserialize_function(bytes, [&](const CaptureInfo& capture) {
     EXPECT_EQ(capture.kind, CaptureKind::Iterator);
     EXPECT_EQ(capture.dataset, data::range(3).batch(2).serialize());
-    return it.handle();
+    return internal::Access::handle(it);
   });
   EXPECT_EQ(serialize_function(*read), bytes);
 }
@@ -86,30 +87,31 @@ class KindOfIterator : public data::internal::IteratorBase {
 };
 
 TEST(SerializedFunctionOf, CanBeTracedWithAnIteratorThatHasNoElements) {
-  const Iterator any(std::make_shared<KindOfIterator>());
+  const Iterator any = internal::Access::make<Iterator>(std::make_shared<KindOfIterator>());
   const SerializedFunction total(
       function([](Iterator it) { return sum(it.next().tensor()); }).serialize(any));
-  Iterator it = ones_dataset().batch(2).iterate();
-  EXPECT_EQ(call(total, {it.handle()}).to<float>(), 2.f);
-  EXPECT_EQ(call(total, {it.handle()}).to<float>(), 1.f);
-  Iterator whole = ones_dataset().batch(3, {.drop_remainder = true}).iterate();
-  EXPECT_EQ(call(total, {whole.handle()}).to<float>(), 3.f);
+  Iterator it = ones_dataset().batch(2).iterator();
+  EXPECT_EQ(call(total, {internal::Access::handle(it)}).to<float>(), 2.f);
+  EXPECT_EQ(call(total, {internal::Access::handle(it)}).to<float>(), 1.f);
+  Iterator whole = ones_dataset().batch(3, {.drop_remainder = true}).iterator();
+  EXPECT_EQ(call(total, {internal::Access::handle(whole)}).to<float>(), 3.f);
 }
 
 TEST(SerializedFunctionOf, RefusesAnElementOfAnotherShapeThanItWasTracedFor) {
-  const Iterator pairs = ones_dataset().batch(2, {.drop_remainder = true}).iterate();
+  const Iterator pairs = ones_dataset().batch(2, {.drop_remainder = true}).iterator();
   const SerializedFunction total(
       function([](Iterator it) { return sum(it.next().tensor()); }).serialize(pairs));
-  const Iterator it = ones_dataset().batch(2).iterate();
-  EXPECT_EQ(call(total, {it.handle()}).to<float>(), 2.f);
+  const Iterator it = ones_dataset().batch(2).iterator();
+  EXPECT_EQ(call(total, {internal::Access::handle(it)}).to<float>(), 2.f);
   EXPECT_ERROR(Code::InvalidArgument, "is float32 (1,), but the op was made for float32 (2,)",
-               call(total, {it.handle()}));
+               call(total, {internal::Access::handle(it)}));
 }
 
 TEST(SerializedFunctionOf, RefusesAVariableOfAnotherKind) {
-  EXPECT_ERROR(Code::InvalidArgument,
-               "'step' was traced with variable 'v' of float32 (), but here that is int32 (2,)",
-               SerializedFunction(counting_step(), {{"v", Variable(Tensor({1, 2}))}}));
+  EXPECT_ERROR(
+      Code::InvalidArgument,
+      "'step' was traced with variable 'v' of float32 (), but here the variable is int32 (2,)",
+      SerializedFunction(counting_step(), {{"v", Variable(Tensor({1, 2}))}}));
 }
 
 TEST(SerializedFunctionOf, RefusesArgumentsThatItWasNotTracedFor) {
@@ -118,7 +120,7 @@ TEST(SerializedFunctionOf, RefusesArgumentsThatItWasNotTracedFor) {
   EXPECT_ERROR(Code::InvalidArgument, "argument 0 of 'step' was traced as resource (), got float32",
                call(step, {Tensor(1.f)}));
   EXPECT_ERROR(Code::InvalidArgument, "gives Tensor of (int64 ()), but the op was made for",
-               call(step, {data::range(3).iterate().handle()}));
+               call(step, {internal::Access::handle(data::range(3).iterator())}));
   const Tensor variable = make_resource(std::make_shared<VariableCell>("v", Tensor(0.f)));
   EXPECT_ERROR(Code::InvalidArgument, "the handle is not an iterator's", call(step, {variable}));
   const SerializedFunction on_tensor(
@@ -145,7 +147,7 @@ TEST(SerializedFunctionOf, RefusesBytesThatAreCutOffAnywhere) {
 }
 
 TEST(SerializedFunctionOf, ReadsDamagedBytesWithoutHarm) {
-  Iterator it = data::range(3).batch(2).iterate();
+  Iterator it = data::range(3).batch(2).iterator();
   const std::string whole = function([&] { return Tensor(it.next()); }).serialize();
   for (size_t i = 0; i < whole.size(); ++i) {
     for (const char mask : {'\x01', '\x10', '\x7f'}) {
@@ -161,7 +163,7 @@ TEST(SerializedFunctionOf, ReadsDamagedBytesWithoutHarm) {
 }
 
 TEST(SerializedFunctionOf, NamesWhatCannotBeSerialized) {
-  Iterator it = data::range(3).map([](Tensor x) { return x + int64_t{1}; }).iterate();
+  Iterator it = data::range(3).map([](Tensor x) { return x + int64_t{1}; }).iterator();
   const auto captures = function([&] { return Tensor(it.next()); }, {.name = "step"});
   EXPECT_ERROR(Code::FailedPrecondition, "function 'step' uses iterator 'iterator_",
                captures.serialize());
@@ -226,7 +228,7 @@ TEST(SerializedFunctionOf, AModelRunsOnAnotherModelsVariables) {
   EXPECT_ERROR(Code::NotFound, "'predict' uses variable 'dense/bias",
                SerializedFunction(bytes, copies));
   copies.emplace(needed[1].name, Variable(1.f));
-  EXPECT_ERROR(Code::InvalidArgument, "but here that is float32 ()",
+  EXPECT_ERROR(Code::InvalidArgument, "but here the variable is float32 ()",
                SerializedFunction(bytes, copies));
   EXPECT_ERROR(Code::InvalidArgument, "", SerializedFunction(bytes.substr(0, 40)));
 }

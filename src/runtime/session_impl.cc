@@ -1,7 +1,5 @@
 #include "runtime/session_impl.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -11,9 +9,16 @@
 #include <utility>
 
 #include "base/raise.h"
+#include "base/time_limit.h"
 
 namespace cohort::internal {
 namespace {
+
+RunOptions checked(RunOptions options) {
+  options.timeout = given_time_limit("Session", "the timeout of a run", options.timeout,
+                                     "leave it empty for that of the session");
+  return options;
+}
 
 void check_value(const GraphImpl& graph, NodeOutput node_output, const Tensor& tensor,
                  const Tensor& value) {
@@ -24,7 +29,7 @@ void check_value(const GraphImpl& graph, NodeOutput node_output, const Tensor& t
   }
   const std::string name = output_name(graph, node_output);
   if (!has_value) {
-    raise(Code::InvalidArgument, "[Session] '{}' was fed something without a value", name);
+    raise(Code::InvalidArgument, "[Session] '{}' was fed a tensor that has no value", name);
   }
   if (value.dtype() != tensor.dtype()) {
     raise(Code::InvalidArgument, "[Session] '{}' is {}, but was fed {}", name,
@@ -107,7 +112,7 @@ class PartialRunState {
                               const std::vector<Tensor>& values, const Execute& execute) {
     const std::lock_guard one_at_a_time(turn_);
     if (&graph != graph_.get()) {
-      raise(Code::InvalidArgument, "[PartialRun] it was set up by a session of another graph");
+      raise(Code::InvalidArgument, "[PartialRun] the run was set up by a session of another graph");
     }
     throw_if_error(failure_);
     check(asked);
@@ -139,8 +144,9 @@ class PartialRunState {
               output_name(*graph_, node_output), what);
       }
       if (before.contains(node_output)) {
-        raise(Code::InvalidArgument, "[PartialRun] the {} '{}' has been there in an earlier piece",
-              what, output_name(*graph_, node_output));
+        raise(Code::InvalidArgument,
+              "[PartialRun] the {} '{}' was already part of an earlier piece", what,
+              output_name(*graph_, node_output));
       }
     };
     for (const NodeOutput feed : asked.feeds) demand(feed, feeds_, fed_, "feed");
@@ -255,13 +261,14 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches, const Fe
 }
 
 std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const Feeds& feeds,
-                                     const RunOptions& options, RunMetadata* metadata) {
+                                     const RunOptions& given, RunMetadata* metadata) {
+  const RunOptions options = checked(given);
   std::vector<Tensor> values;
   RunRequest request = request_for(fetches, feeds, values);
   sort_feeds(request.feeds, values);
   const std::vector<NodeOutput> asked = sort_fetches(request.fetches);
-  std::vector<Tensor> results = execute(*prepare(request, options.timeout), values, options,
-                                        options.trace ? metadata : nullptr);
+  std::vector<Tensor> results = execute(*prepare(request, request_limit(options.timeout)), values,
+                                        options, options.trace ? metadata : nullptr);
   if (asked.empty()) return results;
   return as_asked(asked, request.fetches, results);
 }
@@ -293,7 +300,8 @@ std::shared_ptr<const PreparedCall> SessionImpl::make_callable(const std::vector
 
 std::vector<Tensor> SessionImpl::run_callable(const PreparedCall& entry,
                                               const std::vector<Tensor>& values,
-                                              const RunOptions& options) {
+                                              const RunOptions& given) {
+  const RunOptions options = checked(given);
   if (values.size() != entry.feeds.size()) {
     raise(Code::InvalidArgument, "[Callable] takes {} values, got {}", entry.feeds.size(),
           values.size());

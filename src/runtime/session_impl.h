@@ -12,13 +12,13 @@
 
 namespace cohort::internal {
 
-// A signature that is ready to run; its content depends on where it runs.
+// A prepared signature; its content depends on where the run takes place.
 class PreparedRun {
  public:
   virtual ~PreparedRun() = default;
 };
 
-// A signature whose feeds come by position, ready to run.
+// A prepared signature whose feeds are given by position.
 struct PreparedCall {
   std::vector<Tensor> feeds;
   std::shared_ptr<const PreparedRun> run;
@@ -36,7 +36,7 @@ class SessionImpl {
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
   // Prepares a run of these feeds and fetches within `limit`; 0 means the limit of the session. The
-  // call holds what was prepared, and releases it when it is destroyed.
+  // result holds what was prepared, and its destructor releases it.
   std::shared_ptr<const PreparedCall> make_callable(const std::vector<Tensor>& feeds,
                                                     const std::vector<Tensor>& fetches,
                                                     std::chrono::milliseconds limit = {});
@@ -64,11 +64,11 @@ class SessionImpl {
                                       const RunOptions& options, RunMetadata* metadata) = 0;
 
  private:
-  // Finds the run among those used last, or makes it.
+  // Finds the run among the recent runs, or makes it.
   std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
                                              std::chrono::milliseconds limit);
   RunRequest request_for(const std::vector<Tensor>& fetches, const std::vector<Tensor>& fed) const;
-  // The same for values, which are checked and appended to `values`.
+  // Makes the request for feeds with values, which are checked and appended to `values`.
   RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
                          std::vector<Tensor>& values) const;
 
@@ -80,17 +80,13 @@ class SessionImpl {
   LruCache<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
-// Throws InvalidArgument, naming the placeholder, when a placeholder is needed and not fed.
+// Throws InvalidArgument, naming the placeholder, if a needed placeholder is not fed.
 void check_placeholders(const GraphImpl& graph, const RunRequest& request);
 
-// Writes a line about placement to stderr, without a prefix, for people and for tools that parse
-// it.
+// Writes a line about placement to stderr, without a prefix, for users and for tools that parse it.
 void print_placement(const std::string& line);
 
-// A session on the devices of this process.
-std::shared_ptr<SessionImpl> open_local_session(std::shared_ptr<GraphImpl> graph,
-                                                const SessionOptions& options);
-// A session on the server at "host:port". Defined by the module that knows servers, src/cluster.
+// A session on the server at "host:port". Defined in src/cluster, which knows servers.
 std::shared_ptr<SessionImpl> open_remote_session(std::shared_ptr<GraphImpl> graph,
                                                  const std::string& address,
                                                  const SessionOptions& options);

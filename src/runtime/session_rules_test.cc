@@ -66,6 +66,27 @@ TEST(SessionRules, HandlesAreNeitherFedNorFetched) {
                session.run(v.read_value(), {{handle, handle}}));
 }
 
+TEST(SessionRules, TimeoutsAreNotNegativeAndZeroIsTheSameAsEmpty) {
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = constant(Tensor(1.f));
+  Session session;
+  constexpr std::chrono::milliseconds kBad(-1);
+  EXPECT_ERROR(Code::InvalidArgument, "[Session] timeout must not be negative",
+               Session("", {.timeout = kBad}));
+  EXPECT_ERROR(Code::InvalidArgument, "leave it empty for that of the session",
+               session.run(x, {}, {.timeout = kBad}));
+  constexpr std::chrono::milliseconds kNone(0);
+  EXPECT_EQ(Session("", {.timeout = kNone}).run(x, {}, {.timeout = kNone}).to<float>(), 1.f);
+  const Tensor never = FifoQueue({.components = {{kFloat32}}}).dequeue()[0];
+  Session limited("", {.timeout = std::chrono::milliseconds(20)});
+  EXPECT_ERROR(Code::DeadlineExceeded, "", limited.run(never, {}, {.timeout = kNone}));
+  // Added to now, this would overflow.
+  constexpr auto kLongest = std::chrono::milliseconds::max();
+  EXPECT_EQ(session.run(x, {}, {.timeout = kLongest}).to<float>(), 1.f);
+  EXPECT_EQ(Session("", {.timeout = kLongest}).run(x).to<float>(), 1.f);
+}
+
 TEST(SessionRules, MetadataIsThatOfTheLastRun) {
   Graph graph;
   auto building = graph.as_default();
@@ -201,7 +222,7 @@ TEST(SessionRules, APartThatWaitsForAnotherDeviceGoesOnOrEndsWithTheRun) {
   Tensor put, got;
   {
     auto on = device("CPU:0");
-    FifoQueue queue({.capacity = 1, .dtypes = {kFloat32}});
+    FifoQueue queue({.capacity = 1, .components = {{kFloat32}}});
     put = queue.enqueue({Tensor(1.f)});
     got = queue.dequeue()[0];
   }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "support/expect_error.h"
 #include "tensor/devices.h"
 
 namespace cohort {
@@ -297,6 +298,20 @@ TEST(Session, InitialisesTheSlotsOfAnOptimizerWithASchedule) {
   EXPECT_EQ(session.run(optimizer.iterations()).to<int64_t>(), 1);
 }
 
+TEST(GraphGradients, TakeSourcesInBraces) {
+  Graph graph;
+  auto building = graph.as_default();
+  const Variable w(2.0), b(3.0);
+  const Tensor y = w * w + b;
+  Session session;
+  session.run(global_variables_initializer());
+  EXPECT_EQ(session.run(gradients({y}, {w, b})[0].dense()).to<double>(), 4);
+  EXPECT_EQ(gradients({y}, {w}).size(), 1u);
+  EXPECT_EQ(gradients({y}, {b}, {.unconnected = Unconnected::Zero}).size(), 1u);
+  const Tensor x = y * 1.0;
+  EXPECT_EQ(session.run(gradients({x * x}, {x, y})[1].dense()).to<double>(), 14);
+}
+
 TEST(ControlFlow, CondRunsOneBranchAndHasAGradient) {
   Graph graph;
   auto building = graph.as_default();
@@ -309,6 +324,26 @@ TEST(ControlFlow, CondRunsOneBranchAndHasAGradient) {
   EXPECT_EQ(session.run(y, {{x, Tensor(-4.f)}}).to<float>(), -12.f);
   EXPECT_EQ(session.run(slope[0].dense(), {{x, Tensor(4.f)}}).to<float>(), 8.f);
   EXPECT_EQ(session.run(slope[0].dense(), {{x, Tensor(-4.f)}}).to<float>(), 3.f);
+}
+
+TEST(ControlFlow, WhileLoopEndsAfterItsMaximumOfIterations) {
+  const auto count = [](const WhileOptions& options) {
+    return while_loop([](std::span<const Tensor> now) { return now[0] < 9; },
+                      [](std::span<const Tensor> now) { return std::vector<Tensor>{now[0] + 1}; },
+                      {constant(Tensor(0))}, options)[0];
+  };
+  const auto counts = [&](const auto& value) {
+    EXPECT_EQ(value(count({})), 9);
+    EXPECT_EQ(value(count({.maximum_iterations = 4})), 4);
+    EXPECT_EQ(value(count({.maximum_iterations = 0})), 0);
+    EXPECT_ERROR(Code::InvalidArgument,
+                 "maximum_iterations must be 0 or more, got -1; leave it empty for no limit",
+                 count({.maximum_iterations = -1}));
+  };
+  counts([](const Tensor& now) { return now.to<int>(); });
+  Graph graph;
+  auto building = graph.as_default();
+  counts([](const Tensor& last) { return Session().run(last).to<int>(); });
 }
 
 TEST(ControlFlow, WhileLoopRunsAndHasAGradient) {

@@ -12,10 +12,10 @@
 
 namespace cohort::internal {
 
-// Threads for work that may block: no task waits for the thread of another task. An idle thread is
-// used again; without one, a new thread is made. A thread ends when it has been idle for a second,
-// which is long beside the 20 us that it takes to make one, so that a burst of tasks leaves no
-// threads behind. The destructor waits for all tasks.
+// Threads for work that may block: no task waits for the thread of another task. A task gets an
+// idle thread, or else a new one. A thread ends after it has been idle for a second, which is long
+// compared to the 20 us that it takes to make one, so that a burst of tasks leaves no threads
+// behind. The destructor waits for all tasks.
 class ThreadPool {
  public:
   explicit ThreadPool(std::string name) : name_(std::move(name)) {}
@@ -28,9 +28,6 @@ class ThreadPool {
     ended_.clear();  // joins
     threads_.clear();
   }
-
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
 
   // `task` must not throw.
   void submit(std::function<void()> task) {

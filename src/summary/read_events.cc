@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "cohort/event_file.h"
 #include "cohort/events.pb.h"
 #include "cohort/summary.h"
 #include "data/byte_source.h"

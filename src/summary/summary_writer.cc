@@ -73,7 +73,10 @@ class EventFile {
     const std::string bytes = event.SerializeAsString();
     const std::lock_guard lock(mutex_);
     records_.write(bytes);
-    if (Clock::now() - last_flush_ >= flush_interval_) flush_locked();
+    if (std::chrono::floor<std::chrono::milliseconds>(Clock::now() - last_flush_) >=
+        flush_interval_) {
+      flush_locked();
+    }
   }
   void flush() {
     const std::lock_guard lock(mutex_);
@@ -178,29 +181,25 @@ std::string deflated(std::string_view bytes) {
   std::string result(size, '\0');
   const int code =
       compress(reinterpret_cast<Bytef*>(result.data()), &size, bytes_of(bytes), bytes.size());
-  if (code != Z_OK) raise(Code::Internal, "[add_image] zlib gives up with {}", code);
+  if (code != Z_OK) raise(Code::Internal, "[add_image] zlib failed with code {}", code);
   result.resize(size);
   return result;
 }
 
 char colour_type(int channels) { return channels == 1 ? 0 : channels == 3 ? 2 : 6; }
 
-// Rows of pixels, `channels` bytes each: 1 (grey), 3 (RGB) or 4 (RGBA).
-struct Pixels {
-  uint32_t height;
-  uint32_t width;
-  int channels;
-  std::span<const uint8_t> bytes;
-};
-
-std::string encode_png(const Pixels& pixels) {
-  std::string header = big_endian(pixels.width) + big_endian(pixels.height);
-  header += {8, colour_type(pixels.channels), 0, 0, 0};  // bits; compression, filter, interlace
-  const size_t row = size_t{pixels.width} * static_cast<size_t>(pixels.channels);
+// The picture has rows of pixels, of one byte for each channel: 1 (grey), 3 (RGB) or 4 (RGBA).
+std::string encode_png(const events::Summary::Image& picture, std::span<const uint8_t> bytes) {
+  const auto height = static_cast<uint32_t>(picture.height());
+  const auto width = static_cast<uint32_t>(picture.width());
+  std::string header = big_endian(width) + big_endian(height);
+  header +=
+      {8, colour_type(picture.colorspace()), 0, 0, 0};  // bits; compression, filter, interlace
+  const size_t row = size_t{width} * static_cast<size_t>(picture.colorspace());
   std::string rows;
-  for (size_t y = 0; y < pixels.height; ++y) {
+  for (size_t y = 0; y < height; ++y) {
     rows += '\0';  // no filter
-    rows.append(reinterpret_cast<const char*>(pixels.bytes.data()) + y * row, row);
+    rows.append(reinterpret_cast<const char*>(bytes.data()) + y * row, row);
   }
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", deflated(rows)) +
          chunk("IEND", "");
@@ -233,15 +232,11 @@ events::Summary::Image encode_image(const Tensor& image) {
   const bool grey = image.shape().rank() == 2;
   const Tensor rows = grey ? bytes : transpose(bytes, {1, 2, 0});
   const Shape& shape = rows.shape();
-  const Pixels pixels = {.height = static_cast<uint32_t>(shape[0]),
-                         .width = static_cast<uint32_t>(shape[1]),
-                         .channels = grey ? 1 : static_cast<int>(shape[2]),
-                         .bytes = rows.data<uint8_t>()};
   events::Summary::Image encoded;
-  encoded.set_height(static_cast<int32_t>(pixels.height));
-  encoded.set_width(static_cast<int32_t>(pixels.width));
-  encoded.set_colorspace(pixels.channels);
-  encoded.set_encoded_image_string(encode_png(pixels));
+  encoded.set_height(static_cast<int32_t>(shape[0]));
+  encoded.set_width(static_cast<int32_t>(shape[1]));
+  encoded.set_colorspace(grey ? 1 : static_cast<int32_t>(shape[2]));
+  encoded.set_encoded_image_string(encode_png(encoded, rows.data<uint8_t>()));
   return encoded;
 }
 
@@ -254,9 +249,11 @@ bool is_utf8(const std::string& text) {
 class ValueEvent {
  public:
   ValueEvent(std::string_view what, const std::string& tag, int64_t step) {
-    if (tag.empty()) raise(Code::InvalidArgument, "[{}] the tag is empty; name what it is", what);
+    if (tag.empty()) {
+      raise(Code::InvalidArgument, "[{}] the tag is empty; give the value a name", what);
+    }
     if (!is_utf8(tag)) {  // readers would refuse this event and all events after it
-      raise(Code::InvalidArgument, "[{}] the tag is not UTF-8; encode it so", what);
+      raise(Code::InvalidArgument, "[{}] the tag is not UTF-8; encode it in UTF-8", what);
     }
     event_.set_step(step);
     value_ = event_.mutable_summary()->add_value();
@@ -272,7 +269,7 @@ class ValueEvent {
 
 std::vector<double> finite_elements(const std::string& tag, const Tensor& values) {
   if (values.dtype() == kString) {
-    raise(Code::InvalidArgument, "[add_histogram] '{}' is of strings; expected numbers", tag);
+    raise(Code::InvalidArgument, "[add_histogram] '{}' holds strings; expected numbers", tag);
   }
   const Tensor numbers = cast(values, kFloat64);
   std::vector<double> finite;
@@ -293,7 +290,9 @@ SummaryWriter::SummaryWriter(const std::string& directory, const SummaryWriterOp
 
 SummaryWriter::~SummaryWriter() {
   const Status failure = capture_status([&] { close(); });
-  if (!failure.ok()) internal::log_error("{}", failure.to_string());
+  if (!failure.ok()) {
+    internal::log_error("[SummaryWriter] cannot close the event file: {}", failure.to_string());
+  }
 }
 
 void SummaryWriter::add_scalar(const std::string& tag, double value, int64_t step) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cohort/device.h"
+#include "cohort/event_file.h"
 #include "cohort/events.pb.h"
 #include "cohort/ops.h"
 #include "cohort/readers.h"

@@ -26,6 +26,11 @@ const Device& value_device();
 // device.
 const Device& find_device(std::string_view name);
 
+// Whether the name leaves the job open or names that of a process without a cluster.
+inline bool is_local(const DeviceName& name) {
+  return name.job.value_or("localhost") == "localhost";
+}
+
 // Whether this process has a device of that full name. Parses nothing.
 bool has_device(std::string_view full_name);
 

@@ -1,6 +1,4 @@
-// Reading single elements and whole tensors into C++ values.
-
-#include <ATen/ops/empty.h>
+// Where the elements of a tensor lie in row-major order, and reading them into C++ values.
 
 #include <cmath>
 #include <cstring>
@@ -17,8 +15,6 @@ namespace cohort {
 namespace internal {
 namespace {
 
-bool is_dense(const at::Tensor& value) { return value.is_contiguous() && value.is_cpu(); }
-
 // The address of the elements if they lie in row-major order; otherwise null.
 const std::byte* bytes_in_place(const Tensor& tensor) {
   const TensorBody& held = body(tensor);
@@ -27,22 +23,13 @@ const std::byte* bytes_in_place(const Tensor& tensor) {
     if (bytes != nullptr) return bytes;
   }
   const at::Tensor& value = aten(tensor);
-  return is_dense(value) ? static_cast<const std::byte*>(value.data_ptr()) : nullptr;
+  const bool is_dense = value.is_contiguous() && value.is_cpu();
+  return is_dense ? static_cast<const std::byte*>(value.data_ptr()) : nullptr;
 }
 
 // The elements as they are now, in row-major order.
 at::Tensor dense_copy(const at::Tensor& value) {
   return value.cpu().clone(at::MemoryFormat::Contiguous);
-}
-
-// Element `offset` in row-major order of a value with strides.
-at::Tensor strided_element(const at::Tensor& value, int64_t offset) {
-  int64_t place = value.storage_offset();
-  for (int64_t axis = value.dim(); axis-- > 0;) {
-    place += offset % value.size(axis) * value.stride(axis);
-    offset /= value.size(axis);
-  }
-  return value.as_strided({}, {}, place).cpu();
 }
 
 // A row-major, aligned copy of the value that lives as long as the value. It is brought up to date
@@ -58,6 +45,16 @@ const std::byte* kept_copy(const Tensor& tensor) {
     std::memcpy(held.dense.data_ptr(), now.data_ptr(), now.nbytes());
   }
   return static_cast<const std::byte*>(held.dense.data_ptr());
+}
+
+// Element `offset` in row-major order of a value with strides.
+at::Tensor strided_element(const at::Tensor& value, int64_t offset) {
+  int64_t place = value.storage_offset();
+  for (int64_t axis = value.dim(); axis-- > 0;) {
+    place += offset % value.size(axis) * value.stride(axis);
+    offset /= value.size(axis);
+  }
+  return value.as_strided({}, {}, place).cpu();
 }
 
 template <typename To, typename From>
@@ -107,6 +104,29 @@ void check_readable_as(const Tensor& tensor, DType dtype) {
 
 }  // namespace
 
+const std::byte* plain_bytes(const NumericBody& body) {
+  if (body.value.defined()) return nullptr;
+  const auto& late = static_cast<const LateBody&>(body);
+  const bool moved = !late.owner && late.is_made.load(std::memory_order_acquire);
+  return moved ? nullptr : late.bytes;
+}
+
+const void* element_data(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() != dtype) {
+    raise(Code::InvalidArgument, "[Tensor] the elements are {}, not {}; use to_vector() to convert",
+          to_string(tensor.dtype()), to_string(dtype));
+  }
+  if (dtype == kString) return strings(tensor).data();
+  const std::byte* bytes = bytes_in_place(tensor);
+  const auto size = static_cast<uintptr_t>(size_of(dtype));
+  if (bytes != nullptr && reinterpret_cast<uintptr_t>(bytes) % size == 0) return bytes;
+  return kept_copy(tensor);
+}
+
+const std::byte* element_bytes(const Tensor& tensor) {
+  return static_cast<const std::byte*>(element_data(tensor, tensor.dtype()));
+}
+
 void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out) {
   check_readable_as(tensor, dtype);
   if (dtype == kString) {
@@ -145,8 +165,8 @@ int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index) {
   if (tensor.is_symbolic()) raise_symbolic(tensor, "an element");
   const Shape shape = tensor.shape();
   if (static_cast<int>(index.size()) != shape.rank()) {
-    raise(Code::InvalidArgument, "[Tensor] {} indices for a tensor of shape {}", index.size(),
-          shape.to_string());
+    raise(Code::InvalidArgument, "[Tensor] needs one index per dimension, got {} for shape {}",
+          index.size(), shape.to_string());
   }
   int64_t offset = 0;
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -172,18 +192,6 @@ void check_one_element(const Tensor& tensor) {
           "[Tensor] only a tensor of one element converts to a C++ value; this one has shape {}",
           tensor.shape().to_string());
   }
-}
-
-const void* element_data(const Tensor& tensor, DType dtype) {
-  if (tensor.dtype() != dtype) {
-    raise(Code::InvalidArgument, "[Tensor] the elements are {}, not {}; use to_vector() to convert",
-          to_string(tensor.dtype()), to_string(dtype));
-  }
-  if (dtype == kString) return strings(tensor).data();
-  const std::byte* bytes = bytes_in_place(tensor);
-  const auto size = static_cast<uintptr_t>(size_of(dtype));
-  if (bytes != nullptr && reinterpret_cast<uintptr_t>(bytes) % size == 0) return bytes;
-  return kept_copy(tensor);
 }
 
 }  // namespace internal

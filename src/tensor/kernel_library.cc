@@ -6,7 +6,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/log.h"
 #include "base/machine.h"

@@ -11,8 +11,6 @@
 #include "tensor/aten.h"
 
 namespace cohort::internal {
-// Defined in elements.cc: the first element in row-major order.
-const void* element_data(const Tensor& tensor, DType dtype);
 
 WritableTensor allocate_tensor(DType dtype, const Shape& shape) {
   const at::ScalarType type = to_aten(dtype);
@@ -45,10 +43,6 @@ WritableTensor allocate_like(const Tensor& tensor) {
   return {from_aten(std::move(value)), data};
 }
 
-const std::byte* element_bytes(const Tensor& tensor) {
-  return static_cast<const std::byte*>(element_data(tensor, tensor.dtype()));
-}
-
 bool same_memory(const Tensor& a, const Tensor& b) {
   return !a.is_symbolic() && !b.is_symbolic() && is_numeric(a.dtype()) && is_numeric(b.dtype()) &&
          aten(a).data_ptr() == aten(b).data_ptr();
@@ -70,8 +64,8 @@ bool is_held_here_only(const Tensor& tensor, size_t sharers) {
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {
   const at::Tensor& whole = aten(parent);
   if (!whole.is_contiguous() || !whole.device().is_cpu()) {
-    const auto* data = static_cast<const std::byte*>(element_data(parent, parent.dtype()));
-    return Tensor::from_memory(data + offset * size_of(parent.dtype()), parent.dtype(), shape,
+    return Tensor::from_memory(element_bytes(parent) + offset * size_of(parent.dtype()),
+                               parent.dtype(), shape,
                                [held = Tensor(parent)]() mutable { held = Tensor(); });
   }
   at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(
@@ -156,13 +150,6 @@ Tensor constant_of(const Tensor& tensor) {
   return TensorAccess::make(std::move(made));
 }
 
-const std::byte* plain_bytes(const NumericBody& body) {
-  if (body.value.defined()) return nullptr;
-  const auto& late = static_cast<const LateBody&>(body);
-  const bool moved = !late.owner && late.is_made.load(std::memory_order_acquire);
-  return moved ? nullptr : late.bytes;
-}
-
 const at::Tensor& made_value(const NumericBody& body) {
   const auto& late = static_cast<const LateBody&>(body);
   std::call_once(late.made_once, [&] {
@@ -176,10 +163,7 @@ Tensor on_device(const Tensor& tensor, const Device& device) {
   const TensorBody& held = body(tensor);
   if (held.device == &device || held.kind == TensorBody::Kind::Resource) return tensor;
   const std::shared_ptr<TensorBody> made = copy_of(tensor);
-  made->kind = held.kind;
-  made->dtype = held.dtype;
-  made->weak = held.weak;
-  made->shape = held.shape;
+  *made = held;
   made->device = &device;
   return TensorAccess::make(made);
 }

@@ -36,6 +36,8 @@ inline bool is_small(DType dtype, int64_t elements) {
 // Room for a value of a few bytes. `weak`: the value takes the dtype of the tensor that it meets.
 WritableTensor make_small(DType dtype, const Shape& shape, bool weak = false);
 
+// How many bytes the elements of a numeric tensor have.
+inline int64_t bytes_of(const Tensor& tensor) { return tensor.size() * size_of(tensor.dtype()); }
 // A numeric tensor's elements in row-major order. They live as long as the tensor.
 const std::byte* element_bytes(const Tensor& tensor);
 

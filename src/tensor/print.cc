@@ -190,28 +190,16 @@ std::string describe_values(const Tensor& tensor) {
 }  // namespace
 
 std::string quote(std::string_view text) {
+  constexpr std::string_view kEscaped = "\n\t\r\\'";
+  constexpr std::string_view kLetters = "ntr\\'";
   std::string quoted = "'";
   for (const char c : text) {
-    switch (c) {
-      case '\n':
-        quoted += "\\n";
-        break;
-      case '\t':
-        quoted += "\\t";
-        break;
-      case '\r':
-        quoted += "\\r";
-        break;
-      case '\\':
-      case '\'':
-        quoted += {'\\', c};
-        break;
-      default:
-        if (c >= ' ' && c <= '~') {
-          quoted += c;
-        } else {
-          quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        }
+    if (const size_t known = kEscaped.find(c); known != std::string_view::npos) {
+      quoted += {'\\', kLetters[known]};
+    } else if (c >= ' ' && c <= '~') {
+      quoted += c;
+    } else {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
   return quoted + "'";

@@ -1,7 +1,5 @@
 #include "cohort/shape.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <ostream>
 
@@ -18,8 +16,8 @@ Shape::Shape(const std::vector<int64_t>& sizes) : Shape(std::span<const int64_t>
 
 Shape::Shape(std::span<const int64_t> sizes) {
   if (sizes.size() > kMaxRank) {
-    raise(Code::InvalidArgument, "[Shape] {} dimensions, but a tensor has at most {}", sizes.size(),
-          kMaxRank);
+    raise(Code::InvalidArgument, "[Shape] a tensor has at most {} dimensions, got {}", kMaxRank,
+          sizes.size());
   }
   for (const int64_t size : sizes) push_back(size);
 }
@@ -53,8 +51,8 @@ int checked_axis(int axis, int rank, const Shape& shape) {
 void Shape::push_back(int64_t size) {
   checked_size(size);
   if (rank_ == kMaxRank) {
-    raise(Code::InvalidArgument, "[Shape] more than {} dimensions, the most a tensor has",
-          kMaxRank);
+    raise(Code::InvalidArgument, "[Shape] a tensor has at most {} dimensions, got {}", kMaxRank,
+          kMaxRank + 1);
   }
   if (rank_ >= 0) sizes_[rank_++] = size;
 }

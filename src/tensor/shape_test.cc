@@ -50,8 +50,9 @@ TEST(Shape, RejectsNegativeSizesButUnknown) {
 TEST(Shape, RejectsMoreDimensionsThanTensorsHave) {
   const std::vector<int64_t> most(Shape::kMaxRank, 1);
   EXPECT_EQ(Shape(most).rank(), 8);
-  EXPECT_ERROR(Code::InvalidArgument, "9 dimensions", Shape(std::vector<int64_t>(9, 1)));
-  EXPECT_ERROR(Code::InvalidArgument, "more than 8", Shape(most).with_inserted(0, 1));
+  EXPECT_ERROR(Code::InvalidArgument, "at most 8 dimensions, got 9",
+               Shape(std::vector<int64_t>(9, 1)));
+  EXPECT_ERROR(Code::InvalidArgument, "at most 8 dimensions", Shape(most).with_inserted(0, 1));
 }
 
 TEST(Shape, CountsElements) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <ostream>
@@ -25,9 +26,9 @@ const TensorBody& body(const Tensor& tensor) {
 
 void raise_symbolic(const Tensor& tensor, std::string_view wanted) {
   raise(Code::FailedPrecondition,
-        "[Tensor] {} was asked of a symbolic tensor (shape {}, {}), which has no value while its "
-        "graph is being built; run the graph and read the result, or use where() and cond() "
-        "instead of C++ branches",
+        "[Tensor] {} was asked of a symbolic tensor (shape {}, {}), which has no value before its "
+        "graph runs; run the graph and read the result, or use where() and cond() instead of C++ "
+        "branches",
         wanted, tensor.shape().to_string(), to_string(tensor.dtype()));
 }
 
@@ -70,18 +71,9 @@ const std::shared_ptr<Resource>& resource_of(const Tensor& tensor) {
 
 namespace {
 
-constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes = {{
-    {kFloat16, at::kHalf},
-    {kBFloat16, at::kBFloat16},
-    {kFloat32, at::kFloat},
-    {kFloat64, at::kDouble},
-    {kInt8, at::kChar},
-    {kInt16, at::kShort},
-    {kInt32, at::kInt},
-    {kInt64, at::kLong},
-    {kUInt8, at::kByte},
-    {kBool, at::kBool},
-}};
+// In the order of DType.
+constexpr std::array kTypes = {at::kHalf,  at::kBFloat16, at::kFloat, at::kDouble, at::kChar,
+                               at::kShort, at::kInt,      at::kLong,  at::kByte,   at::kBool};
 
 // Torch may put off negating a value, or storing one that is zero everywhere.
 bool has_lazy_values(const at::Tensor& tensor) {
@@ -92,8 +84,9 @@ at::Tensor allocate(DType dtype, const Shape& shape) {
   try {
     return at::detail::empty_cpu(sizes(shape), to_aten(dtype));
   } catch (const c10::Error&) {
-    raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
-          to_string(dtype), shape.to_string());
+    raise(Code::ResourceExhausted,
+          "[Tensor] there is not enough memory for a {} tensor of shape {}", to_string(dtype),
+          shape.to_string());
   }
 }
 
@@ -103,13 +96,12 @@ at::ScalarType to_aten(DType dtype) {
   if (!is_numeric(dtype)) {
     raise(Code::InvalidArgument, "[Tensor] {} values are not numbers", to_string(dtype));
   }
-  return kTypes[static_cast<size_t>(dtype)].second;
+  return kTypes[static_cast<size_t>(dtype)];
 }
 
 DType from_aten(at::ScalarType type) {
-  for (const auto& [ours, theirs] : kTypes) {
-    if (theirs == type) return ours;
-  }
+  const auto found = std::ranges::find(kTypes, type);
+  if (found != kTypes.end()) return static_cast<DType>(found - kTypes.begin());
   raise(Code::InvalidArgument,
         "[Tensor] torch's type {} has no counterpart; convert it with .to(torch::kFloat32) first",
         c10::toString(type));
@@ -224,7 +216,8 @@ bool Tensor::is_symbolic() const {
 std::string Tensor::name() const {
   if (!is_symbolic()) {
     internal::raise(Code::FailedPrecondition,
-                    "[Tensor] only tensors of a graph have a name, this is {}", to_string());
+                    "[Tensor] only tensors of a graph have a name, but this tensor is {}",
+                    to_string());
   }
   return static_cast<const internal::SymbolBody&>(*body_).name;
 }
@@ -236,6 +229,14 @@ int64_t Tensor::size() const { return internal::body(*this).shape.num_elements()
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out << tensor.to_string();
+}
+
+std::string TensorSpec::to_string() const {
+  return cohort::to_string(dtype) + " " + shape.to_string();
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
+  return out << spec.to_string();
 }
 
 }  // namespace cohort

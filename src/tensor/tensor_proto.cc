@@ -24,7 +24,8 @@ void check_bools(const std::string& content) {
 }
 
 Tensor read_strings(const ::cohort::proto::TensorValue& in, const Shape& shape) {
-  if (!in.content().empty()) raise(Code::InvalidArgument, "a string tensor has numbers");
+  if (!in.content().empty())
+    raise(Code::InvalidArgument, "a string tensor must not hold bytes of numbers");
   if (shape.num_elements() != in.strings_size()) {
     raise(Code::InvalidArgument, "{} strings do not make up shape {}", in.strings_size(),
           shape.to_string());
@@ -36,13 +37,15 @@ Tensor read_strings(const ::cohort::proto::TensorValue& in, const Shape& shape) 
 
 Shape read_sizes(const google::protobuf::RepeatedField<int64_t>& sizes) {
   if (sizes.size() > Shape::kMaxRank) {
-    raise(Code::InvalidArgument, "a shape has {} dimensions, most is {}", sizes.size(),
-          Shape::kMaxRank);
+    raise(Code::InvalidArgument, "a shape has {} dimensions, but a tensor has at most {}",
+          sizes.size(), Shape::kMaxRank);
   }
   // No tensor is that large, and code that infers shapes may add and double sizes.
   constexpr int64_t kMaxSize = int64_t{1} << 46;
   for (const int64_t size : sizes) {
-    if (size > kMaxSize) raise(Code::InvalidArgument, "a dimension has size {}", size);
+    if (size > kMaxSize)
+      raise(Code::InvalidArgument, "a dimension has size {}, but at most {} is possible", size,
+            kMaxSize);
   }
   return Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(sizes.size())));
 }
@@ -55,8 +58,8 @@ void write_tensor(const Tensor& tensor, ::cohort::proto::TensorValue& out) {
   const DType dtype = tensor.dtype();
   if (dtype == kResource) {
     raise(Code::FailedPrecondition,
-          "it holds state (a variable, a queue) that lives in this process and cannot be sent; "
-          "make the state inside the graph");
+          "the tensor is a handle of state (a variable, a queue) of this process and cannot be "
+          "sent; make the state inside the graph");
   }
   out.set_dtype(to_string(dtype));
   const Shape shape = tensor.shape();
@@ -74,7 +77,7 @@ void write_tensor(const Tensor& tensor, ::cohort::proto::TensorValue& out) {
 Tensor read_tensor(const ::cohort::proto::TensorValue& in) {
   const DType dtype = parse_dtype(in.dtype());
   if (dtype == kResource)
-    raise(Code::InvalidArgument, "a tensor holds state, which cannot be sent");
+    raise(Code::InvalidArgument, "a tensor is a handle of state, which cannot be sent");
   const Shape shape = read_sizes(in.sizes());
   if (!shape.is_fully_known()) {
     raise(Code::InvalidArgument, "a tensor has the unknown shape {}", shape.to_string());

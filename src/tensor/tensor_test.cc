@@ -276,7 +276,7 @@ TEST(TensorElements, IndicesMustBeWithinTheShape) {
                tensor.at<int>({2, 0}));
   EXPECT_ERROR(Code::InvalidArgument, "index -4 is outside of dimension 1",
                tensor.at<int>({0, -4}));
-  EXPECT_ERROR(Code::InvalidArgument, "1 indices for a tensor of shape (2, 3)",
+  EXPECT_ERROR(Code::InvalidArgument, "one index per dimension, got 1 for shape (2, 3)",
                tensor.at<int>({0}));
 }
 
@@ -345,6 +345,16 @@ TEST(TensorAndTorch, TypesWithoutCounterpartAreAnError) {
   EXPECT_ERROR(Code::InvalidArgument, "ComplexFloat", internal::from_aten(at::kComplexFloat));
   EXPECT_ERROR(Code::InvalidArgument, "string", internal::to_aten(kString));
   EXPECT_ERROR(Code::InvalidArgument, "needs numbers, got a string", internal::aten(Tensor({"a"})));
+}
+
+TEST(TensorSpec, DescribesATensor) {
+  const TensorSpec rows{kFloat32, {-1, 2}};
+  EXPECT_EQ(rows.to_string(), "float32 (None, 2)");
+  EXPECT_EQ(TensorSpec(), (TensorSpec{kFloat32, Shape::unknown()}));
+  EXPECT_EQ(TensorSpec::of(Tensor({{1.f, 2.f}})), (TensorSpec{kFloat32, {1, 2}}));
+  EXPECT_TRUE(rows.is_compatible_with(TensorSpec::of(Tensor({{1.f, 2.f}}))));
+  EXPECT_FALSE(rows.is_compatible_with(TensorSpec::of(Tensor({1.f, 2.f}))));
+  EXPECT_FALSE(rows.is_compatible_with({kFloat64, {1, 2}}));
 }
 
 }  // namespace

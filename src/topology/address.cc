@@ -24,7 +24,7 @@ HostPort parse_address(std::string_view address) {
           excerpt(address));
   }
   const std::string_view port_text = address.substr(colon + 1);
-  const std::optional<int> port = parse_index(port_text);
+  const std::optional<int> port = parse_non_negative(port_text);
   if (!port || *port > kLastPort) {
     raise(Code::InvalidArgument,
           "[Address] the port '{}' of '{}' is not a number from 0 to 65535; expected host:port",
@@ -49,6 +49,10 @@ int port_at(int base, int offset, std::string_view operation) {
         "[{}] port {} + {} does not exist; choose a port from 1 to 65535 that leaves room for the "
         "tasks of a host",
         operation, base, offset);
+}
+
+std::string task_name(const std::string& job, int index) {
+  return fmt::format("/job:{}/replica:0/task:{}", job, index);
 }
 
 bool is_loopback(std::string_view host) {

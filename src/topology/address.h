@@ -24,6 +24,9 @@ std::string address_text(std::string_view host, int port);
 // port.
 int port_at(int base, int offset, std::string_view operation);
 
+// "/job:ps/replica:0/task:1"
+std::string task_name(const std::string& job, int index);
+
 // Whether the name means the machine that uses it: "localhost", 127.x, ::1.
 bool is_loopback(std::string_view host);
 // Whether another machine could reach some task of the cluster.

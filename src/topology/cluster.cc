@@ -8,7 +8,7 @@
 #include "base/raise.h"
 #include "base/text.h"
 #include "cohort/device.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -23,7 +23,7 @@ void add_task(TaskMap& tasks, int index, const std::string& address, std::string
 }
 
 int index_of(std::string_view text) {
-  if (const std::optional<int> index = internal::parse_index(text)) return *index;
+  if (const std::optional<int> index = internal::parse_non_negative(text)) return *index;
   raise(Code::InvalidArgument, "[ClusterSpec] '{}' is not a task index; expected 0, 1, 2, ...",
         internal::excerpt(text));
 }
@@ -124,7 +124,9 @@ void check_task(const ClusterSpec& cluster, const std::string& type, int id) {
 
 void check_trains(const std::string& type) {
   if (type != "ps") return;
-  raise(Code::InvalidArgument, "[Cluster] a ps holds variables and has no place among the workers");
+  raise(Code::InvalidArgument,
+        "[Cluster] this task is a ps, which holds variables and is not a worker; expected chief, "
+        "worker or evaluator");
 }
 
 // How many tasks of the job come before `id`: its index, if no index is missing.
@@ -137,6 +139,10 @@ int place_in_job(const ClusterSpec& cluster, const std::string& job, int id) {
 
 internal::IndexedAddress::IndexedAddress(const BracedText& at, BracedText where)
     : index(index_of(at.text)), address(std::move(where.text)) {}
+
+JobTasks::JobTasks(TaskMap tasks) : by_index_(std::move(tasks)) {}
+
+TaskMap JobTasks::by_index() const { return by_index_; }
 
 JobTasks::JobTasks(std::initializer_list<internal::BracedText> addresses) {
   for (const auto& address : addresses) {
@@ -192,6 +198,15 @@ ClusterSpec::ClusterSpec(const ClusterDef& def) {
   }
 }
 
+struct ClusterSpec::Jobs : std::vector<std::pair<std::string, TaskMap>> {};
+
+const ClusterSpec::Jobs& ClusterSpec::all() const {
+  static const Jobs none;
+  return jobs_ ? *jobs_ : none;
+}
+
+ClusterSpec::operator bool() const { return !all().empty(); }
+
 void ClusterSpec::add(std::string name, TaskMap tasks) {
   if (has_job(name)) {
     raise(Code::InvalidArgument, "[ClusterSpec] job '{}' is given twice; name each job once", name);
@@ -201,17 +216,19 @@ void ClusterSpec::add(std::string name, TaskMap tasks) {
           "[ClusterSpec] job '{}' has a task with index {}; expected 0, 1, 2, ...", name,
           tasks.begin()->first);
   }
-  jobs_.emplace_back(std::move(name), std::move(tasks));
+  auto jobs = std::make_shared<Jobs>(all());
+  jobs->emplace_back(std::move(name), std::move(tasks));
+  jobs_ = std::move(jobs);
 }
 
 std::vector<std::string> ClusterSpec::jobs() const {
   std::vector<std::string> names;
-  for (const auto& [name, tasks] : jobs_) names.push_back(name);
+  for (const auto& [name, tasks] : all()) names.push_back(name);
   return names;
 }
 
 bool ClusterSpec::has_job(std::string_view job) const {
-  return std::ranges::any_of(jobs_, [&](const auto& one) { return one.first == job; });
+  return std::ranges::any_of(all(), [&](const auto& one) { return one.first == job; });
 }
 
 bool ClusterSpec::has_task(std::string_view job, int index) const {
@@ -219,7 +236,7 @@ bool ClusterSpec::has_task(std::string_view job, int index) const {
 }
 
 const TaskMap& ClusterSpec::tasks_of(std::string_view job) const {
-  for (const auto& [name, tasks] : jobs_) {
+  for (const auto& [name, tasks] : all()) {
     if (name == job) return tasks;
   }
   raise(Code::InvalidArgument, "[ClusterSpec] there is no job '{}'; the jobs are {}{}", job,
@@ -248,7 +265,7 @@ std::vector<std::optional<std::string>> ClusterSpec::job_tasks(std::string_view 
   if (tasks.empty()) raise(Code::InvalidArgument, "[ClusterSpec] job '{}' has no tasks", job);
   constexpr int kMaxHoles = 1 << 20;
   if (tasks.rbegin()->first > kMaxHoles) {
-    raise(Code::InvalidArgument, "[ClusterSpec] task {} of job '{}' is too far up for a list",
+    raise(Code::InvalidArgument, "[ClusterSpec] task index {} of job '{}' is too large for a list",
           tasks.rbegin()->first, job);
   }
   std::vector<std::optional<std::string>> list(static_cast<size_t>(tasks.rbegin()->first) + 1);
@@ -258,7 +275,7 @@ std::vector<std::optional<std::string>> ClusterSpec::job_tasks(std::string_view 
 
 ClusterDict ClusterSpec::as_dict() const {
   ClusterDict dict;
-  for (const auto& [name, tasks] : jobs_) {
+  for (const auto& [name, tasks] : all()) {
     if (is_dense(tasks)) {
       dict[name] = addresses_of(tasks);
     } else {
@@ -270,7 +287,7 @@ ClusterDict ClusterSpec::as_dict() const {
 
 ClusterDef ClusterSpec::as_cluster_def() const {
   ClusterDef def;
-  for (const auto& [name, tasks] : jobs_) {
+  for (const auto& [name, tasks] : all()) {
     ClusterDef::Job& job = def.jobs.emplace_back();
     job.name = name;
     for (const auto& [index, address] : tasks) job.tasks.push_back({index, address});
@@ -288,6 +305,21 @@ std::string ClusterSpec::to_string() const {
                    text_of(tasks_of(name)));
   }
   return fmt::format("ClusterSpec({{{}}})", text);
+}
+
+bool operator==(const ClusterDef& a, const ClusterDef& b) {
+  const auto same_task = [](const ClusterDef::Task& x, const ClusterDef::Task& y) {
+    return x.index == y.index && x.address == y.address;
+  };
+  return std::ranges::equal(
+      a.jobs, b.jobs, [&](const ClusterDef::Job& x, const ClusterDef::Job& y) {
+        return x.name == y.name && std::ranges::equal(x.tasks, y.tasks, same_task);
+      });
+}
+
+bool operator==(const ServerDef& a, const ServerDef& b) {
+  return a.cluster == b.cluster && a.job_name == b.job_name && a.task_index == b.task_index &&
+         a.protocol == b.protocol;
 }
 
 bool operator==(const ClusterSpec& a, const ClusterSpec& b) {

@@ -7,7 +7,7 @@
 #include "base/raise.h"
 #include "base/text.h"
 #include "cohort/device.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 
@@ -102,7 +102,8 @@ ClusterResolver::Request ClusterResolver::completed(const Request& request) cons
 std::string ClusterResolver::address_of(const ClusterSpec& cluster, const Request& request) {
   if (!request.task_type || !request.task_id) {
     internal::raise(Code::InvalidArgument,
-                    "[Master] which task of {} is this? Give the resolver a task type and index",
+                    "[Master] the task type and index of this process in {} are not known; give "
+                    "both to the resolver",
                     cluster.to_string());
   }
   const std::string address = cluster.task_address(*request.task_type, *request.task_id);

@@ -128,7 +128,7 @@ TEST(ClusterSpec, RefusesWhatIsGivenTwiceAndNegativeIndices) {
 
 TEST(ClusterSpec, DoesNotFillHolesWithoutEnd) {
   const ClusterSpec spec{{"w", {{2'000'000'000, "x:1"}}}};
-  EXPECT_ERROR(Code::InvalidArgument, "too far up", spec.job_tasks("w"));
+  EXPECT_ERROR(Code::InvalidArgument, "too large for a list", spec.job_tasks("w"));
 }
 
 RC_GTEST_PROP(ClusterSpecProperty, SurvivesEveryRoundTrip,

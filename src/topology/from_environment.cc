@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -6,7 +5,7 @@
 #include "base/raise.h"
 #include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -129,7 +128,7 @@ void check_no_other_launcher() {
   if (!is_set("PMIX_RANK")) return;
   raise(Code::FailedPrecondition,
         "[{}] PMIX_RANK is set, so a launcher started this process as one of several, but no "
-        "variable that is known here says of how many (OMPI_COMM_WORLD_SIZE, PMI_SIZE, "
+        "variable gives the number of processes (OMPI_COMM_WORLD_SIZE, PMI_SIZE, "
         "SLURM_STEP_NUM_TASKS); describe the cluster in TF_CONFIG",
         kEnvironment);
 }
@@ -198,7 +197,7 @@ void check_chief(const ClusterSpec& cluster, const std::string& task_type) {
   if (task_type.empty() || !cluster || cluster.has_job("chief")) return;
   raise(Code::InvalidArgument,
         "[strategy_from_environment] a cluster with parameter servers needs a chief, which tells "
-        "the workers what to do, and there is none in {}; add one (cohort run --strategy "
+        "the workers what to do, but {} has no chief; add one (cohort run --strategy "
         "parameter_server does)",
         cluster.to_string());
 }
@@ -217,8 +216,8 @@ StrategyChoice parse_strategy(std::string_view name, std::string_view source) {
   }
   std::vector<std::string> names;
   for (const auto& [known, choice] : kChoices) names.emplace_back(known);
-  raise(Code::InvalidArgument, "{} names no strategy: '{}'{}; use {}", source, excerpt(name),
-        did_you_mean(name, names), quoted_list(names));
+  raise(Code::InvalidArgument, "{} is '{}', which is not a strategy; use {}{}", source,
+        excerpt(name), quoted_list(names), did_you_mean(name, names));
 }
 
 StrategyChoice choose_strategy(const ClusterResolver& resolver, size_t devices) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "base/raise.h"
@@ -6,7 +7,7 @@
 #include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 int slots_of(std::string_view text, const HostfileLine& line) {
-  const std::optional<int> slots = parse_index(text);
+  const std::optional<int> slots = parse_non_negative(text);
   if (!slots || *slots < 1 || *slots > kMaxSlots) {
     raise_line(line, fmt::format("'{}' is not a number of slots", excerpt(text)));
   }
@@ -64,7 +65,7 @@ HostSlots read_line(const HostfileLine& line) {
     if (!words[i].starts_with("slots=")) {
       raise_line(line, fmt::format("'{}' has no meaning", excerpt(words[i])));
     }
-    if (host.slots != 0) raise_line(line, "it has two numbers of slots");
+    if (host.slots != 0) raise_line(line, "the line gives the number of slots twice");
     host.slots = slots_of(words[i].substr(6), line);
   }
   host.slots = std::max(host.slots, 1);
@@ -82,7 +83,7 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, std::string_view na
     if (line.text.empty()) continue;
     hosts.push_back(read_line(line));
     if (!seen.insert(hosts.back().host).second) {
-      raise_line(line, "the host was there before; give it more slots instead");
+      raise_line(line, "an earlier line names the same host; give that line more slots instead");
     }
   }
   if (hosts.empty()) raise(Code::InvalidArgument, "[Hostfile] '{}' names no hosts", name);
@@ -91,7 +92,7 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, std::string_view na
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   const std::optional<std::string> text = read_file(path, kMaxHostfileBytes + 1);
-  if (!text) raise(Code::NotFound, "[Hostfile] '{}' cannot be read", path);
+  if (!text) raise(Code::NotFound, "[Hostfile] '{}' cannot be read: {}", path, errno_text(errno));
   if (text->size() > kMaxHostfileBytes) {
     raise(Code::InvalidArgument, "[Hostfile] '{}' is larger than 16 MB: not a hostfile", path);
   }

@@ -3,7 +3,7 @@
 #include "cohort/scheduler_resolvers.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -37,14 +37,14 @@ TEST(Hostfile, WhatCannotBeReadNamesTheLine) {
       {"a slots=70000", "is not a number of slots"},
       {"a slots = 4", "'slots' has no meaning"},
       {"a 4", "'4' has no meaning"},
-      {"a slots=2 slots=4", "it has two numbers of slots"},
-      {"a:2 slots=4", "it has two numbers of slots"},
+      {"a slots=2 slots=4", "the line gives the number of slots twice"},
+      {"a:2 slots=4", "the line gives the number of slots twice"},
       {"a, b", "not the name of a host"},
       {"a:", "'' is not a number of slots"},
       {"a:x", "'x' is not a number of slots"},
       {":4", "not the name of a host"},
       {"a/b", "not the name of a host"},
-      {"a\nb\na slots=2", "line 3 of 'f' is 'a slots=2': the host was there before"},
+      {"a\nb\na slots=2", "line 3 of 'f' is 'a slots=2': an earlier line names the same host"},
       {"user@a", "not the name of a host"},
       {"a\x01", "not the name of a host"},
   };

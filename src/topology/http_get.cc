@@ -78,16 +78,17 @@ struct Received {
 void check_answer(const HttpRequest& request, const httplib::Result& answer,
                   const Received& received) {
   if (received.cut == Cut::TooLate) {
-    raise(Code::DeadlineExceeded, "[{}] {} did not answer whole within {} ms", request.operation,
-          excerpt(request.url), request.timeout.count());
+    raise(Code::DeadlineExceeded, "[{}] {} did not send its complete answer within {} ms",
+          request.operation, excerpt(request.url), request.timeout.count());
   }
   if (received.cut == Cut::TooLong) {
     raise(Code::ResourceExhausted, "[{}] the answer of {} is longer than {} bytes",
           request.operation, excerpt(request.url), kMaxAnswerBytes);
   }
   if (!answer) {
-    raise(code_of(answer.error()), "[{}] {} cannot be asked within {} ms: {}", request.operation,
-          excerpt(request.url), request.timeout.count(), httplib::to_string(answer.error()));
+    raise(code_of(answer.error()), "[{}] cannot ask {}: {} (the time limit is {} ms)",
+          request.operation, excerpt(request.url), httplib::to_string(answer.error()),
+          request.timeout.count());
   }
   if (answer->status != 200) {
     raise(code_of_status(answer->status), "[{}] {} answered {}: {}", request.operation,

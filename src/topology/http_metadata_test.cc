@@ -140,7 +140,7 @@ TEST(HttpGet, AServerThatIsNotThereIsUnavailable) {
     const ListServer gone("{}");
     url = gone.url();
   }
-  EXPECT_ERROR(Code::Unavailable, "[Test] " + url,
+  EXPECT_ERROR(Code::Unavailable, "[Test] cannot ask " + url + ": Connection",
                internal::http_get({.operation = "Test", .url = url}));
 }
 

@@ -10,7 +10,7 @@
 #include "topology/address.h"
 #include "topology/http_get.h"
 #include "topology/json_text.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -85,7 +85,8 @@ std::string read_account_file(const std::string& directory, const std::string& n
   const std::string text = internal::read_file(directory + "/" + name).value_or("");
   if (text.empty()) {
     raise(Code::FailedPrecondition,
-          "[Kubernetes] '{}/{}' cannot be read; does this run in a pod with a service account?",
+          "[Kubernetes] '{}/{}' cannot be read; does this process run in a pod with a service "
+          "account?",
           directory, name);
   }
   return std::string(internal::trimmed(text));
@@ -182,8 +183,8 @@ ClusterSpec HttpMetadataClusterResolver::cluster_spec() const {
 
 void HttpMetadataClusterResolver::set_task_type(std::string task_type) {
   raise(Code::FailedPrecondition,
-        "[HttpMetadata] the task type is '{}' and cannot become '{}': the instances were asked for "
-        "as that job; make another resolver",
+        "[HttpMetadata] the task type is '{}' and cannot become '{}', because it names the job of "
+        "the instances; make another resolver",
         options_.task_type, internal::excerpt(task_type));
 }
 

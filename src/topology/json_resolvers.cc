@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "topology/address.h"
 #include "topology/json_text.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -51,7 +51,7 @@ std::string read_address(const Json& value, const std::string& job) {
 TaskMap read_sparse_tasks(const Json& tasks, const std::string& job) {
   TaskMap by_index;
   for (const auto& [key, value] : tasks.items()) {
-    const std::optional<int> index = parse_index(key);
+    const std::optional<int> index = parse_non_negative(key);
     if (!index) {
       raise_bad("'{}' is not a task index of job '{}'; expected \"0\", \"1\", ...", excerpt(key),
                 excerpt(job));
@@ -89,7 +89,7 @@ ClusterSpec read_cluster(const Json& cluster) {
 
 int read_task_index(const Json& value) {
   std::optional<int> index;
-  if (value.is_string()) index = parse_index(value.get_ref<const std::string&>());
+  if (value.is_string()) index = parse_non_negative(value.get_ref<const std::string&>());
   if (value.is_number_unsigned() &&
       value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
     index = value.get<int>();
@@ -160,8 +160,8 @@ std::string sagemaker_variable(const std::string& name) {
 }
 
 void warn_once(const std::string& hosts, const std::string& current) {
-  static std::atomic<bool> told = false;
-  if (told.exchange(true)) return;
+  static std::atomic<bool> has_warned = false;
+  if (has_warned.exchange(true)) return;
   internal::log_warning(
       "[SageMaker] SM_CURRENT_HOST '{}' is not in SM_HOSTS '{}', so this process trains alone",
       internal::excerpt(current), internal::excerpt(hosts));

@@ -35,8 +35,8 @@ class JsonRules {
   void check_key(const std::string& key) {
     if (keys_.back().insert(key).second) return;
     raise(Code::InvalidArgument,
-          "[{}] {} has the key '{}' twice in one object; the first one would be lost",
-          source_.operation, source_.name, excerpt(key));
+          "[{}] {} has the key '{}' twice in one object; remove one of the two", source_.operation,
+          source_.name, excerpt(key));
   }
 
   JsonSource source_;
@@ -48,9 +48,9 @@ std::string_view json_hint(std::string_view text, size_t at) {
   if (trimmed(text).empty()) return "; it is empty";
   const std::string_view before = trimmed(text.substr(0, at));
   const char wrong = at < text.size() ? text[at] : '\0';
-  if (wrong == '\'') return "; JSON wants double quotes";
+  if (wrong == '\'') return "; JSON needs double quotes";
   if (wrong == '#' || wrong == '/') return "; JSON has no comments";
-  if ((wrong == '}' || wrong == ']') && before.ends_with(',')) return "; take out the last comma";
+  if ((wrong == '}' || wrong == ']') && before.ends_with(',')) return "; remove the last comma";
   if (at >= text.size()) return "; it ends too early: is a bracket or a quote missing?";
   return "";
 }

@@ -164,7 +164,7 @@ TEST(KubernetesClusterResolver, ABadAnswerIsAnError) {
 TEST(KubernetesClusterResolver, RefusesAServerThatNobodyVouchesFor) {
   FakeKubernetes kubernetes;
   kubernetes.account().write("ca.crt", TestCertificate().pem());
-  EXPECT_ERROR(Code::Unauthenticated, "[Kubernetes] https://127.0.0.1:",
+  EXPECT_ERROR(Code::Unauthenticated, "[Kubernetes] cannot ask https://127.0.0.1:",
                KubernetesClusterResolver(kubernetes.options()).cluster_spec());
   EXPECT_EQ(kubernetes.requests(), 0);
 }

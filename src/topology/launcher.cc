@@ -8,7 +8,7 @@
 #include "base/raise.h"
 #include "base/text.h"
 #include "topology/address.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 
@@ -36,7 +36,7 @@ void check_process(const LaunchedProcess& process) {
     return;
   }
   raise(Code::InvalidArgument,
-        "[{}] the variables do not fit together: rank {} of {}, on this host {} of {}",
+        "[{}] the variables contradict each other: rank {} of {}, on this host {} of {}",
         process.launcher, process.rank, process.world_size, local.rank, local.size);
 }
 
@@ -69,8 +69,8 @@ void check_place(const std::vector<HostSlots>& hosts, const LaunchedProcess& pro
     first += host.slots;
   }
   raise(Code::FailedPrecondition,
-        "[{}] rank {} is number {} of {} on its host, but not by the hostfile; the processes must "
-        "fill the hosts in the file's order, slot by slot",
+        "[{}] rank {} is number {} of {} on its host, which contradicts the hostfile; the "
+        "processes must fill the hosts in the file's order, slot by slot",
         process.launcher, process.rank, process.local->rank, process.local->size);
 }
 
@@ -167,7 +167,7 @@ std::optional<Local> pmi_local_place(int world_size) {
 // holds the other end of the socket PMI_FD.
 std::optional<std::string> owner_of_socket() {
   const std::optional<std::string> text = environment_variable("PMI_FD");
-  const std::optional<int> descriptor = text ? internal::parse_index(*text) : std::nullopt;
+  const std::optional<int> descriptor = text ? internal::parse_non_negative(*text) : std::nullopt;
   ucred owner = {};
   socklen_t size = sizeof(owner);
   if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size) != 0 ||
@@ -217,16 +217,17 @@ std::optional<std::string> torchrun_job() {
 void RankedClusterResolver::deal(Ranks ranks) {
   const size_t tasks = ranks.addresses.size();
   if (ranks.rank && static_cast<size_t>(*ranks.rank) >= tasks) {
-    internal::raise(Code::FailedPrecondition, "[{}] this is process {}, but there are only {}",
-                    ranks.operation, *ranks.rank, tasks);
+    internal::raise(Code::FailedPrecondition,
+                    "[{}] this is process {}, but there are only {} processes", ranks.operation,
+                    *ranks.rank, tasks);
   }
   int next = 0;
   for (const auto& [job, count] : checked_jobs(std::move(ranks.jobs), tasks, ranks.operation)) {
     const auto first = ranks.addresses.begin() + next;
     jobs_.push_back({job, TaskList(first, first + count)});
     if (ranks.rank && *ranks.rank >= next && *ranks.rank < next + count) {
-      own_type_ = job;
-      own_id_ = *ranks.rank - next;
+      local_type_ = job;
+      local_id_ = *ranks.rank - next;
     }
     next += count;
   }
@@ -242,10 +243,12 @@ void RankedClusterResolver::deal(const internal::LaunchedProcess& process,
 ClusterSpec RankedClusterResolver::cluster_spec() const { return jobs_; }
 
 std::optional<std::string> RankedClusterResolver::task_type() const {
-  return task_type_ ? task_type_ : own_type_;
+  return task_type_ ? task_type_ : local_type_;
 }
 
-std::optional<int> RankedClusterResolver::task_id() const { return task_id_ ? task_id_ : own_id_; }
+std::optional<int> RankedClusterResolver::task_id() const {
+  return task_id_ ? task_id_ : local_id_;
+}
 
 OpenMpiClusterResolver::OpenMpiClusterResolver(const LauncherOptions& options) {
   constexpr const char* kOpenMpi = "OpenMpi";

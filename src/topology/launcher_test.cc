@@ -6,7 +6,7 @@
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
 #include "support/temporary_file.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -139,10 +139,10 @@ TEST(LauncherResolvers, RefuseWhatDoesNotFitTogether) {
     const char* message;
   } kCases[] = {
       {{"x", "1", "0", "1"}, "", Code::InvalidArgument, "RANK is 'x'"},
-      {{"2", "2", "0", "2"}, "", Code::InvalidArgument, "do not fit together: rank 2 of 2"},
-      {{"0", "0", "0", "0"}, "", Code::InvalidArgument, "do not fit together"},
-      {{"0", "2", "2", "2"}, "", Code::InvalidArgument, "do not fit together"},
-      {{"0", "2", "0", "3"}, "", Code::InvalidArgument, "do not fit together"},
+      {{"2", "2", "0", "2"}, "", Code::InvalidArgument, "contradict each other: rank 2 of 2"},
+      {{"0", "0", "0", "0"}, "", Code::InvalidArgument, "contradict each other"},
+      {{"0", "2", "2", "2"}, "", Code::InvalidArgument, "contradict each other"},
+      {{"0", "2", "0", "3"}, "", Code::InvalidArgument, "contradict each other"},
       {{"0", "4", "0", "2"}, "", Code::FailedPrecondition, "give the hostfile to a "},
       {{"0", "5", "0", "2"},
        hosts.path(),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -7,7 +8,7 @@
 #include "base/text.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -62,7 +63,7 @@ void expand_range(std::string_view range, std::string_view text, std::vector<std
   const uint64_t high = node_number(high_text, text);
   if (high < low) raise_node_list(text, fmt::format("the range {} goes down", range));
   if (high_text.size() > 1 && high_text[0] == '0' && high_text.size() != low_text.size()) {
-    raise_node_list(text, fmt::format("the ends of {} have different zeros in front", range));
+    raise_node_list(text, fmt::format("the ends of {} have different leading zeros", range));
   }
   if (high - low >= kMaxNodes || all.size() + (high - low) >= kMaxNodes) {
     raise_node_list(text, "it means more than 100,000 hosts");
@@ -119,12 +120,12 @@ std::vector<std::string> expand_host(std::string_view host, std::string_view tex
 // "2" or "2(x3)".
 void expand_count(std::string_view part, std::string_view text, std::vector<int>& all) {
   const size_t open = part.find('(');
-  const std::optional<int> count = parse_index(part.substr(0, open));
+  const std::optional<int> count = parse_non_negative(part.substr(0, open));
   std::optional<int> times = 1;
   if (open != std::string_view::npos) {
     const std::string_view repeat = part.substr(open);
     if (!repeat.starts_with("(x") || !repeat.ends_with(")")) raise_counts(text, part);
-    times = parse_index(repeat.substr(2, repeat.size() - 3));
+    times = parse_non_negative(repeat.substr(2, repeat.size() - 3));
   }
   if (!count || !times || *count < 1 || *times < 1) raise_counts(text, part);
   if (all.size() + static_cast<size_t>(*times) > kMaxNodes) raise_counts(text, part);
@@ -164,7 +165,8 @@ HostTasks tasks_as_slurm_says(const std::vector<std::string>& hosts) {
       internal::parse_task_counts(internal::require_variable("SLURM_STEP_TASKS_PER_NODE", kSlurm));
   if (counts.size() != hosts.size()) {
     raise(Code::InvalidArgument,
-          "[Slurm] SLURM_STEP_NODELIST has {} hosts, but SLURM_STEP_TASKS_PER_NODE counts for {}",
+          "[Slurm] SLURM_STEP_NODELIST has {} hosts, but SLURM_STEP_TASKS_PER_NODE has counts for "
+          "{} hosts",
           hosts.size(), counts.size());
   }
   HostTasks tasks;
@@ -209,7 +211,9 @@ std::vector<std::string> gpus_of_node(const SlurmOptions& options) {
     if (std::optional<std::vector<std::string>> named = internal::named_gpus()) return *named;
   }
   const int count = options.gpus_per_node.value_or(internal::installed_gpu_count());
-  if (count < 0) raise(Code::InvalidArgument, "[Slurm] gpus_per_node is {}", count);
+  if (count < 0) {
+    raise(Code::InvalidArgument, "[Slurm] gpus_per_node must not be negative, got {}", count);
+  }
   std::vector<std::string> ids;
   for (int i = 0; i < count; ++i) ids.push_back(std::to_string(i));
   return ids;
@@ -217,7 +221,9 @@ std::vector<std::string> gpus_of_node(const SlurmOptions& options) {
 
 int share_of_gpus(const SlurmOptions& options, int gpus, int tasks) {
   const int share = options.gpus_per_task.value_or(gpus / tasks);
-  if (share < 0) raise(Code::InvalidArgument, "[Slurm] gpus_per_task is {}", share);
+  if (share < 0) {
+    raise(Code::InvalidArgument, "[Slurm] gpus_per_task must not be negative, got {}", share);
+  }
   if (int64_t{share} * tasks > gpus) {
     raise(Code::FailedPrecondition,
           "[Slurm] {} tasks on a node with {} GPUs each need {}, but gpus_per_node is {}", tasks,
@@ -240,7 +246,12 @@ std::optional<std::string> slurm_job() {
 
 }  // namespace
 
-SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
+struct SlurmClusterResolver::Asked {
+  std::atomic<bool> yet = false;
+};
+
+SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options)
+    : asked_(std::make_shared<Asked>()) {
   const int rank = internal::require_number("SLURM_PROCID", kSlurm);
   std::map<std::string, int> jobs = options.jobs;
   if (jobs.empty()) jobs["worker"] = internal::require_number("SLURM_STEP_NUM_TASKS", kSlurm);
@@ -255,7 +266,7 @@ SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
     for (int place = 0; place < count; ++place) {
       const bool own = static_cast<int>(addresses.size()) == rank;
       if (own && options.auto_set_gpu && !gpus.empty()) {
-        own_gpus_ = block_of_gpus(gpus, gpus_per_task_, place);
+        local_gpus_ = block_of_gpus(gpus, gpus_per_task_, place);
       }
       addresses.push_back(
           internal::address_text(host, internal::port_at(port_base, place, kSlurm)));
@@ -265,17 +276,17 @@ SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
 }
 
 ClusterSpec SlurmClusterResolver::cluster_spec() const {
-  if (own_gpus_) setenv("CUDA_VISIBLE_DEVICES", own_gpus_->c_str(), 1);
-  asked_->store(true);
+  if (local_gpus_) setenv("CUDA_VISIBLE_DEVICES", local_gpus_->c_str(), 1);
+  asked_->yet.store(true);
   return RankedClusterResolver::cluster_spec();
 }
 
 std::optional<std::string> SlurmClusterResolver::task_type() const {
-  return asked_->load() ? RankedClusterResolver::task_type() : task_type_;
+  return asked_->yet.load() ? RankedClusterResolver::task_type() : task_type_;
 }
 
 std::optional<int> SlurmClusterResolver::task_id() const {
-  return asked_->load() ? RankedClusterResolver::task_id() : task_id_;
+  return asked_->yet.load() ? RankedClusterResolver::task_id() : task_id_;
 }
 
 std::map<std::string, int> SlurmClusterResolver::count_accelerators(const Request&) const {

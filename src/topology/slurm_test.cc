@@ -6,7 +6,7 @@
 #include "cohort/scheduler_resolvers.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -267,7 +267,7 @@ TEST(NodeList, WhatCannotBeReadSaysWhy) {
       {"a[ 1]", "' 1' is not a number"},
       {"a[+1]", "'+1' is not a number"},
       {"a[5-3]", "the range 5-3 goes down"},
-      {"a[9-010]", "different zeros"},
+      {"a[9-010]", "different leading zeros"},
       {"a[1-999999999999999999]", "more than 100,000 hosts"},
       {"a[0-9999999999999999999999]", "is not a number"},
       {"a[0-60000],b[0-60000]", "more than 100,000 hosts"},

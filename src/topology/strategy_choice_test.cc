@@ -2,7 +2,7 @@
 
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -56,12 +56,14 @@ TEST(StrategyChoice, LeavesAnEvaluatorOnItsOwn) {
 }
 
 TEST(StrategyChoice, SaysWhatIsWrong) {
-  EXPECT_ERROR(Code::InvalidArgument,
-               "COHORT_STRATEGY names no strategy: 'mirored'; did you mean 'mirrored'?; use "
-               "'one_device', 'mirrored', 'central_storage', 'multi_worker', 'parameter_server'",
-               chosen({"mirored"}));
-  EXPECT_ERROR(Code::InvalidArgument, "names no strategy: 'zzzzzz'; use", chosen({"zzzzzz"}));
-  EXPECT_ERROR(Code::InvalidArgument, "--strategy names no strategy: 'Mirrored'",
+  EXPECT_ERROR(
+      Code::InvalidArgument,
+      "COHORT_STRATEGY is 'mirored', which is not a strategy; use 'one_device', 'mirrored', "
+      "'central_storage', 'multi_worker', 'parameter_server'; did you mean 'mirrored'?",
+      chosen({"mirored"}));
+  EXPECT_ERROR(Code::InvalidArgument, "is 'zzzzzz', which is not a strategy; use",
+               chosen({"zzzzzz"}));
+  EXPECT_ERROR(Code::InvalidArgument, "--strategy is 'Mirrored', which is not a strategy",
                parse_strategy("Mirrored", "[Run] --strategy"));
   for (const char* task : {"worker", "ps"}) {
     EXPECT_ERROR(Code::InvalidArgument, "needs a chief", chosen({"", kNoChief, task}));

@@ -5,7 +5,7 @@
 #include "cohort/cluster_resolver.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -90,7 +90,8 @@ TEST(TFConfigClusterResolver, InALargerClusterItAsksWhichTaskThisIs) {
   const auto environment = tf_config(R"({"cluster": {"worker": ["w:1", "v:1"]}})");
   const TFConfigClusterResolver resolver;
   EXPECT_EQ(resolver.master("worker", 1), "v:1");
-  EXPECT_ERROR(Code::InvalidArgument, "which task of ClusterSpec(", resolver.master());
+  EXPECT_ERROR(Code::InvalidArgument, "the task type and index of this process in ClusterSpec(",
+               resolver.master());
   EXPECT_ERROR(Code::InvalidArgument, "no task 2", resolver.master("worker", 2));
   EXPECT_ERROR(Code::InvalidArgument, "no job 'ps'", resolver.master("ps", 0));
 }
@@ -163,8 +164,8 @@ const BadConfig kBadConfigs[] = {
     {"{\n\"cluster\":\n}", "line 3, column 1"},
     {R"({'cluster': {}})", "double quotes"},
     {R"({"cluster": {"worker": ['a:1']}})", "double quotes"},
-    {R"({"cluster": {"worker": ["a:1",]}})", "take out the last comma"},
-    {R"({"cluster": {},})", "take out the last comma"},
+    {R"({"cluster": {"worker": ["a:1",]}})", "remove the last comma"},
+    {R"({"cluster": {},})", "remove the last comma"},
     {R"({"cluster": {} // all
         })",
      "no comments"},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -42,8 +43,8 @@ std::vector<double> restore_numbers(std::string_view callback, const std::string
   }
   if (numbers.size() == count && at == end) return numbers;
   raise(Code::DataLoss,
-        "[{}] its saved state '{}' is not of this callback; are the callbacks of "
-        "the backup in another order?",
+        "[{}] the saved state '{}' does not belong to this callback; give fit() the callbacks in "
+        "the order of the backup",
         callback, saved);
 }
 
@@ -53,6 +54,28 @@ bool is_larger_better(const std::string& figure, MonitorMode mode) {
 }
 
 }  // namespace
+
+// Monitor follows one figure of the logs.
+class Monitor {
+ public:
+  Monitor(std::string callback, std::string figure, MonitorMode mode, double min_delta);
+  // Whether the figure is better than every earlier value by more than min_delta. Throws
+  // InvalidArgument, which lists the existing figures, if the figure does not exist.
+  bool improved(const Logs& logs);
+  double best() const { return best_; }
+  void set_best(double best) { best_ = best; }
+  void forget() { best_ = worst(); }
+  const std::string& figure() const { return figure_; }
+
+ private:
+  double worst() const;  // every value is better than this one
+
+  std::string callback_;
+  std::string figure_;
+  bool larger_is_better_;
+  double min_delta_;
+  double best_;
+};
 
 Monitor::Monitor(std::string callback, std::string figure, MonitorMode mode, double min_delta)
     : callback_(std::move(callback)),
@@ -72,8 +95,8 @@ bool Monitor::improved(const Logs& logs) {
     std::vector<std::string> names;
     for (const auto& [name, value] : logs) names.push_back(name);
     raise(Code::InvalidArgument,
-          "[{}] there is no figure '{}' to watch; there are: {}. Those of a validation need "
-          "FitOptions::validation",
+          "[{}] there is no figure '{}' to monitor; the figures are {}. Figures of a validation "
+          "need FitOptions::validation",
           callback_, figure_, fmt::join(names, ", "));
   }
   const double value = found->second;
@@ -102,31 +125,38 @@ double rate_of(const Trainer& trainer) { return trainer.optimizer().learning_rat
 }  // namespace
 
 ModelCheckpoint::ModelCheckpoint(const ModelCheckpointOptions& options)
-    : options_(options), monitor_("ModelCheckpoint", options.monitor, options.mode, 0) {
+    : options_(options),
+      monitor_(std::make_unique<internal::Monitor>("ModelCheckpoint", options.monitor, options.mode,
+                                                   0)) {
   if (!options.directory.empty()) return;
   raise(Code::InvalidArgument, "[ModelCheckpoint] .directory must be given");
 }
 
+ModelCheckpoint::~ModelCheckpoint() = default;
+
 void ModelCheckpoint::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  const bool best = options_.keep_best && monitor_.improved(logs);
+  const bool best = options_.keep_best && monitor_->improved(logs);
   Checkpoint checkpoint = trainer.checkpoint();
   if (options_.keep_last) checkpoint.write(options_.directory + "/last");
   if (best) checkpoint.write(options_.directory + "/best");
 }
 
-std::string ModelCheckpoint::save() const { return save_numbers({monitor_.best()}); }
+std::string ModelCheckpoint::save() const { return save_numbers({monitor_->best()}); }
 
 void ModelCheckpoint::restore(const std::string& saved) {
-  monitor_.set_best(restore_numbers("ModelCheckpoint", saved, 1)[0]);
+  monitor_->set_best(restore_numbers("ModelCheckpoint", saved, 1)[0]);
 }
 
 EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
     : options_(options),
-      monitor_("EarlyStopping", options.monitor, options.mode, options.min_delta) {}
+      monitor_(std::make_unique<internal::Monitor>("EarlyStopping", options.monitor, options.mode,
+                                                   options.min_delta)) {}
+
+EarlyStopping::~EarlyStopping() = default;
 
 void EarlyStopping::on_fit_begin(Trainer& trainer) {
   if (!std::exchange(restored_, false)) {
-    monitor_.forget();
+    monitor_->forget();
     waited_ = 0;
     best_.clear();
   } else if (is_enough()) {
@@ -135,12 +165,12 @@ void EarlyStopping::on_fit_begin(Trainer& trainer) {
 }
 
 void EarlyStopping::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  const bool improved = monitor_.improved(logs);
+  const bool improved = monitor_->improved(logs);
   waited_ = improved ? 0 : waited_ + 1;
   if (improved && options_.restore_best_weights) best_ = values_of(trainer.variables());
   if (!is_enough()) return;
   internal::log_info("[EarlyStopping] {} has not been better than {} for {} epochs",
-                     monitor_.figure(), monitor_.best(), waited_);
+                     monitor_->figure(), monitor_->best(), waited_);
   trainer.stop();
 }
 
@@ -160,13 +190,13 @@ void EarlyStopping::on_fit_end(Trainer& trainer) {
 std::string EarlyStopping::save() const {
   data::internal::StateWriter weights;
   for (const Tensor& value : best_) weights.tensor(value);
-  return save_numbers({monitor_.best(), static_cast<double>(waited_)}) + "\n" + weights.bytes();
+  return save_numbers({monitor_->best(), static_cast<double>(waited_)}) + "\n" + weights.bytes();
 }
 
 void EarlyStopping::restore(const std::string& saved) {
   const size_t line = std::min(saved.find('\n'), saved.size());
   const std::vector<double> numbers = restore_numbers("EarlyStopping", saved.substr(0, line), 2);
-  monitor_.set_best(numbers[0]);
+  monitor_->set_best(numbers[0]);
   waited_ = static_cast<int>(numbers[1]);
   best_.clear();
   data::internal::StateReader weights(
@@ -207,11 +237,14 @@ void LearningRateScheduler::restore(const std::string& saved) {
 
 ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
     : options_(options),
-      monitor_("ReduceOnPlateau", options.monitor, options.mode, options.min_delta) {}
+      monitor_(std::make_unique<internal::Monitor>("ReduceOnPlateau", options.monitor, options.mode,
+                                                   options.min_delta)) {}
+
+ReduceOnPlateau::~ReduceOnPlateau() = default;
 
 void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
   if (!std::exchange(restored_, false)) {  // another training
-    monitor_.forget();
+    monitor_->forget();
     waited_ = 0;
     rate_ = before_ = std::numeric_limits<double>::quiet_NaN();
     return;
@@ -222,7 +255,7 @@ void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
 }
 
 void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  waited_ = monitor_.improved(logs) ? 0 : waited_ + 1;
+  waited_ = monitor_->improved(logs) ? 0 : waited_ + 1;
   if (waited_ == 0 || waited_ < options_.patience) return;
   waited_ = 0;
   const double now = rate_of(trainer);
@@ -233,12 +266,12 @@ void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
 }
 
 std::string ReduceOnPlateau::save() const {
-  return save_numbers({monitor_.best(), static_cast<double>(waited_), rate_});
+  return save_numbers({monitor_->best(), static_cast<double>(waited_), rate_});
 }
 
 void ReduceOnPlateau::restore(const std::string& saved) {
   const std::vector<double> numbers = restore_numbers("ReduceOnPlateau", saved, 3);
-  monitor_.set_best(numbers[0]);
+  monitor_->set_best(numbers[0]);
   waited_ = static_cast<int>(numbers[1]);
   rate_ = numbers[2];
   restored_ = true;
@@ -297,8 +330,16 @@ void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
 void CsvLogger::restore(const std::string& /*saved*/) { restored_ = true; }
 
 TensorBoard::TensorBoard(const TensorBoardOptions& options) : options_(options) {
-  if (!options.directory.empty()) return;
-  internal::raise(Code::InvalidArgument, "[TensorBoard] .directory must be given");
+  if (options.directory.empty()) {
+    internal::raise(Code::InvalidArgument, "[TensorBoard] .directory must be given");
+  }
+  if (options.every_steps && *options.every_steps < 1) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[TensorBoard] every_steps must be at least 1, got {}; leave it empty to record "
+        "only after epochs",
+        *options.every_steps);
+  }
 }
 
 void TensorBoard::on_fit_begin(Trainer& trainer) {
@@ -315,13 +356,13 @@ void TensorBoard::on_epoch_begin(Trainer& trainer) {
 
 void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
   const TrainingProgress& progress = trainer.progress();
-  if (options_.every_steps == 0) return;
+  if (!options_.every_steps) return;
   // One call may be for several steps.
   const int64_t before = std::exchange(step_seen_, progress.step);
-  if (progress.step / options_.every_steps == before / options_.every_steps) return;
+  if (progress.step / *options_.every_steps == before / *options_.every_steps) return;
   Logs logs = so_far;
-  logs["examples_per_second"] =
-      static_cast<double>(progress.examples - examples_before_) / progress.times.total();
+  logs["examples_per_second"] = static_cast<double>(progress.examples - examples_before_) /
+                                std::chrono::duration<double>(progress.times.total()).count();
   logs["learning_rate"] = trainer.optimizer().learning_rate().to<double>();
   add("step/", logs, progress.step);
 }
@@ -339,6 +380,26 @@ void TensorBoard::restore(const std::string& /*saved*/) { restored_ = true; }
 void TensorBoard::add(const std::string& prefix, const Logs& logs, int64_t step) {
   if (!writer_) return;
   for (const auto& [name, value] : logs) writer_->add_scalar(prefix + name, value, step);
+}
+
+void LambdaCallback::on_fit_begin(Trainer& trainer) {
+  if (functions_.on_fit_begin) functions_.on_fit_begin(trainer);
+}
+
+void LambdaCallback::on_epoch_begin(Trainer& trainer) {
+  if (functions_.on_epoch_begin) functions_.on_epoch_begin(trainer);
+}
+
+void LambdaCallback::on_step_end(Trainer& trainer, const Logs& so_far) {
+  if (functions_.on_step_end) functions_.on_step_end(trainer, so_far);
+}
+
+void LambdaCallback::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  if (functions_.on_epoch_end) functions_.on_epoch_end(trainer, logs);
+}
+
+void LambdaCallback::on_fit_end(Trainer& trainer) {
+  if (functions_.on_fit_end) functions_.on_fit_end(trainer);
 }
 
 }  // namespace cohort

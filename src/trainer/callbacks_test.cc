@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "cohort/readers.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
 
@@ -160,7 +162,7 @@ TEST(Callbacks, MayStopBeforeAnEpochsFirstStep) {
 
 TEST(Monitor, NamesTheFiguresThereAre) {
   Rig rig;
-  EXPECT_ERROR(Code::InvalidArgument, "there are: loss",
+  EXPECT_ERROR(Code::InvalidArgument, "the figures are loss",
                rig.fit(1, {std::make_shared<EarlyStopping>()}));
 }
 
@@ -277,6 +279,12 @@ TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
                           "epoch/loss", "epoch/learning_rate"}) {
     EXPECT_NE(all.find(tag), std::string::npos) << tag;
   }
+}
+
+TEST(TensorBoardCallback, HasAnIntervalThatIsEmptyOrPositive) {
+  EXPECT_ERROR(Code::InvalidArgument, "every_steps must be at least 1, got 0; leave it empty",
+               TensorBoard({.directory = "d", .every_steps = 0}));
+  EXPECT_NO_THROW(TensorBoard({.directory = "d", .every_steps = std::nullopt}));
 }
 
 // The calls come after steps 4, 8 and 10, and the figures are due at steps 3, 6 and 9.

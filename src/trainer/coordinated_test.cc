@@ -226,7 +226,8 @@ TEST(CoordinatedTrainer, SaysWhatIsWrong) {
   Rig rig;
   EXPECT_ERROR(Code::InvalidArgument, "(inputs, labels)",
                rig.trainer.fit(data::range(4).batch(2), {.progress = false}));
-  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.evaluate(line().take(0).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "the dataset is empty",
+               rig.trainer.evaluate(line().take(0).batch(2)));
   EXPECT_EQ(rig.fit(1).epochs.size(), 1u) << "and goes on";
 }
 
@@ -255,6 +256,40 @@ TEST(ServeTask, ServesUntilTheClusterIsShutDown) {
   ClusterCoordinator coordinator(strategy);
   EXPECT_EQ(coordinator.fetch(coordinator.schedule([] { return Tensor(3.f); })).to<float>(), 3);
   coordinator.shutdown_cluster();
+}
+
+// A model that keeps the graphs of the steps in which it is traced.
+class TracedModel : public nn::Module {
+ public:
+  Tensor operator()(const Tensor& x) const {
+    if (building_graph()) graphs_->push_back(get_default_graph());
+    return hidden_(x);
+  }
+  const std::vector<Graph>& graphs() const { return *graphs_; }
+
+ private:
+  nn::Dense hidden_ = register_module("hidden", nn::Dense(1, 1, {.kernel_regularizer = nn::l2()}));
+  std::shared_ptr<std::vector<Graph>> graphs_ = std::make_shared<std::vector<Graph>>();
+};
+
+TEST(CoordinatedTrainer, NodesOfItsStepsAreNotMadeInTheLibrary) {
+  test::CoordinatedCluster here(1, 1);
+  const auto scope = here.strategy.scope();
+  const TracedModel model;
+  optim::Sgd sgd;
+  Trainer trainer(model, nn::mean_squared_error, sgd,
+                  {.metrics = {std::make_shared<metrics::Mean>()}});
+  const data::Dataset data = batches();
+  trainer.fit(data, {.progress = false});
+  trainer.evaluate(data);
+  ASSERT_FALSE(model.graphs().empty());
+  for (const Graph& graph : model.graphs()) {
+    for (const NodeInfo& node : graph.nodes()) {
+      if (node.site.line == 0) continue;
+      EXPECT_TRUE(std::string_view(node.site.file).ends_with("coordinated_test.cc"))
+          << node.op << " is made at " << node.site.file << ":" << node.site.line;
+    }
+  }
 }
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/activity.h"
+#include "base/end_signals.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/text.h"
 #include "base/worker_outcomes.h"
 #include "data/iteration.h"
-#include "distribute/input/input_iterator.h"
+#include "distribute/input/distributed_input.h"
 #include "distribute/strategies/worker_strategies.h"
 #include "trainer/fit_backup.h"
 #include "trainer/progress_line.h"
@@ -16,8 +17,11 @@
 namespace cohort::internal {
 namespace {
 
-std::optional<int64_t> known_count(int64_t cardinality) {
-  return cardinality >= 0 ? std::optional(cardinality) : std::nullopt;
+// How often workers ask each other for signals; a part of the seconds that a task has to end.
+constexpr int64_t kLookForSignalsMs = 500;
+
+std::optional<int64_t> known_count(data::Cardinality cardinality) {
+  return cardinality.is_number() ? std::optional(cardinality.count()) : std::nullopt;
 }
 
 const Callbacks& checked(const Callbacks& callbacks) {
@@ -42,27 +46,31 @@ class Fit {
         backup_(impl, options),
         callbacks_(checked(options.callbacks)) {
     if (trainer.is_chief() && (options.progress || is_watched())) {
-      callbacks_.push_back(std::make_shared<ProgressLine>(options.progress));
+      callbacks_.push_back(make_progress_line(options.progress));
     }
     if (!options.backup.empty()) end_signals_.emplace();
     impl.stop_requested = false;
     impl.progress = {.epochs = options.epochs};
-    impl.progress.steps_per_epoch = options.steps_per_epoch > 0
-                                        ? std::optional(options.steps_per_epoch)
-                                        : known_count(batches_.cardinality());
+    impl.progress.steps_per_epoch =
+        options.steps_per_epoch ? options.steps_per_epoch : known_count(batches_.cardinality());
   }
 
   // Trains to the end. Goes back to the last backup when another task is lost.
   History run() {
     std::optional<Status> lost;
+    std::optional<EndSignals::Steps> steps;
     while (true) {
       try {
         if (lost) backup_.await_tasks(*lost);
+        steps.reset();
         resume();
+        steps.emplace();
         train();
         return history_;
       } catch (const Error& error) {
-        if (end_signals_ && EndSignals::received() != 0) EndSignals::end();
+        // A coordinator that waits for lost tasks looks for signals. The wait for workers does not.
+        if (is_in_lockstep()) steps.reset();
+        if (end_signals_ && EndSignals::received() != 0) end_unsaved(error.status());
         if (!backup_.can_recover(error.status())) throw;
         lost = error.status();
       }
@@ -73,7 +81,9 @@ class Fit {
   template <typename F>
   void call(const F& f) {
     together([&] {
+      const bool stopped = impl_.stop_requested;
       for (const std::shared_ptr<Callback>& callback : callbacks_) f(*callback);
+      if (!stopped && impl_.stop_requested) callback_stopped_ = true;
     });
   }
 
@@ -139,19 +149,23 @@ class Fit {
     return fmt::format(
         "epochs {}, steps_per_epoch {}, steps_per_execution {}, validation {}, backup {}, "
         "backup_steps {}, {} metrics",
-        options_.epochs, options_.steps_per_epoch, options_.steps_per_execution,
-        options_.validation ? "given" : "none", backup, options_.backup_steps,
+        options_.epochs, options_.steps_per_epoch.value_or(0), options_.steps_per_execution,
+        options_.validation ? "given" : "none", backup, options_.backup_steps.value_or(0),
         impl_.options.metrics.size());
   }
 
   // Whether a signal asked this process to end, and it trains without other workers.
   bool is_asked_alone() const {
-    return end_signals_ && EndSignals::received() != 0 &&
-           joint_workers(impl_.strategy.extended()) == nullptr;
+    return end_signals_ && EndSignals::received() != 0 && !is_in_lockstep();
   }
+
+  // Whether workers train together, each with its own Fit.
+  bool is_in_lockstep() const { return joint_workers(impl_.strategy.extended()) != nullptr; }
 
   // Goes to the last backup, or to the beginning.
   void resume() {
+    // A callback that stopped the training after the backup will see that step again.
+    if (std::exchange(callback_stopped_, false)) impl_.stop_requested = false;
     const int64_t first_pass = agree_on_start();
     if (!options_.backup.empty()) together([&] { impl_.build_model(dataset_); });
     const std::optional<Backup::Place> found = backup_.restore(history_);
@@ -164,14 +178,14 @@ class Fit {
         if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
       });
     }
-    saved_step_ = found && !place_.ended ? impl_.progress.step : -1;
+    saved_step_ = impl_.progress.step;
+    steps_to_look_ = steps_per_look_ = 1;
     if (place_.stopped) impl_.stop_requested = true;
     call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
     if (!found) backup_.begin(place_, history_);
   }
 
   void train() {
-    const EndSignals::Steps steps;
     if (input_ && !place_.ended) run_epoch();
     while (impl_.progress.epoch < options_.epochs && !stopping_) begin_epoch();
     call([&](Callback& callback) { callback.on_fit_end(trainer_); });
@@ -191,12 +205,27 @@ class Fit {
   }
 
   // Called after a backup. Ends the process if a signal asked for it.
-  void end_if_asked() const {
+  void end_if_asked() {
     if (!end_signals_ || EndSignals::received() == 0) return;
     if (trainer_.is_chief()) {
       log_warning(
-          "[Trainer] SIG{} asked to end: saved after step {} in '{}', where the next start goes on",
+          "[Trainer] SIG{} asked the training to end: saved after step {} in '{}', from which the "
+          "next start goes on",
           sigabbrev_np(EndSignals::received()), impl_.progress.step, options_.backup);
+    }
+    backup_.release_directory();
+    EndSignals::end();
+  }
+
+  // A worker in lockstep that gets the signal after all have saved may meet the end of the others.
+  // Under parameter servers, steps that are under way count nowhere yet.
+  [[noreturn]] void end_unsaved(const Status& why) const {
+    if (!is_in_lockstep() || impl_.progress.step != saved_step_) {
+      log_error(
+          "[Trainer] SIG{} asked the training to end, and after step {} it could not be saved: {}; "
+          "the steps since the last backup, which was made after step {}, are lost; the next start "
+          "goes on from there",
+          sigabbrev_np(EndSignals::received()), impl_.progress.step, why.to_string(), saved_step_);
     }
     EndSignals::end();
   }
@@ -207,15 +236,15 @@ class Fit {
     progress.step_of_epoch = 0;
     place_ = {.walks = place_.walks};
     impl_.reset_metrics();
-    if (options_.steps_per_epoch == 0 || !input_) begin_walk();
+    if (!options_.steps_per_epoch || !input_) begin_walk();
     run_epoch();
   }
 
   // The order of a shuffle depends on the number of the pass alone, which goes on from one fit() to
   // the next and from a process to the one that resumes its training.
   void begin_walk() {
-    input_.emplace(
-        std::make_shared<DistributedInputIterator>(batches_.input(), nullptr, place_.walks++));
+    input_ = Access::make<DistributedIterator>(std::make_shared<DistributedInputIterator>(
+        Access::impl(batches_), nullptr, place_.walks++));
     data::internal::set_next_pass(dataset_, place_.walks);
   }
 
@@ -226,8 +255,8 @@ class Fit {
     const bool begins = place_.position.empty();
     if (begins) call([&](Callback& callback) { callback.on_epoch_begin(trainer_); });
     int64_t begun = progress.step;
-    const int64_t steps = options_.steps_per_epoch;
-    const int64_t end = steps == 0 ? -1 : begun - progress.step_of_epoch + steps;
+    const int64_t end =
+        options_.steps_per_epoch ? begun - progress.step_of_epoch + *options_.steps_per_epoch : -1;
     StepsUnderWay under_way(*impl_.runner, [this](const Tensor& loss, int64_t examples) {
       finish_step(loss, examples);
     });
@@ -252,7 +281,7 @@ class Fit {
   std::optional<DistributedElement> next_batch() {
     Stopwatch clock;
     std::optional<DistributedElement> batch = input_->next_optional();
-    if (!batch && options_.steps_per_epoch > 0) {
+    if (!batch && options_.steps_per_epoch) {
       begin_walk();
       batch = input_->next_optional();
     }
@@ -268,7 +297,28 @@ class Fit {
     progress.examples = totals.examples;
     ++progress.step;
     ++progress.step_of_epoch;
-    if (progress.step_of_epoch % options_.steps_per_execution == 0) end_execution();
+    if (progress.step_of_epoch % options_.steps_per_execution == 0) return end_execution();
+    look_for_signals();
+  }
+
+  // Called after a step that no exchange of callbacks follows. Workers then ask each other about
+  // twice a second whether one of them was asked to end: asking after each step would make short
+  // steps slower. The number of steps until the next question comes from the chief's time, so that
+  // all workers ask after the same step.
+  void look_for_signals() {
+    if (!end_signals_ || !is_in_lockstep() || --steps_to_look_ > 0) return;
+    const auto chiefs_ms =
+        trainer_.is_chief()
+            ? int64_t{std::chrono::floor<std::chrono::milliseconds>(since_look_.lap()).count()}
+            : int64_t{0};
+    const std::vector<int64_t> sums =
+        impl_.strategy.extended().sum_numbers({EndSignals::received() != 0 ? 1 : 0, chiefs_ms},
+                                              "Trainer: workers that were asked to end, the "
+                                              "chief's milliseconds since the last exchange");
+    leaving_ = sums[0] > 0;
+    const int64_t fitting = steps_per_look_ * kLookForSignalsMs / std::max<int64_t>(sums[1], 1);
+    steps_per_look_ = std::clamp<int64_t>(fitting, 1, 2 * steps_per_look_);
+    steps_to_look_ = steps_per_look_;
   }
 
   // Called after FitOptions::steps_per_execution steps and at the end of an epoch.
@@ -282,7 +332,11 @@ class Fit {
   // Called after each step of the validation, before which the state was saved.
   void leave_validation() {
     if (!end_signals_) return;
-    if (++validation_steps_ % options_.steps_per_execution == 0) together([] {});
+    if (++validation_steps_ % options_.steps_per_execution == 0) {
+      together([] {});
+    } else {
+      look_for_signals();
+    }
     if (leaving_ || is_asked_alone()) end_if_asked();
   }
 
@@ -307,9 +361,7 @@ class Fit {
       --impl_.progress.epoch;
       return;
     }
-    if (place_.totals.examples == 0) {
-      raise(Code::InvalidArgument, "[Trainer::fit] the dataset has no element");
-    }
+    if (place_.totals.examples == 0) refuse_empty("fit");
     impl_.progress.steps_per_epoch = impl_.progress.step_of_epoch;
     const Logs logs = epoch_logs();
     check_restored();
@@ -317,11 +369,12 @@ class Fit {
     call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
     backup_.save(
         [&]() -> Backup::Place {
-          return {.position = options_.steps_per_epoch > 0 ? input_->save() : "",
+          return {.position = options_.steps_per_epoch ? input_->save() : "",
                   .walks = place_.walks,
                   .ended = true};
         },
         history_);
+    saved_step_ = impl_.progress.step;
     end_if_asked();
   }
 
@@ -329,10 +382,12 @@ class Fit {
   void check_restored() const {
     if (!impl_.runner->has_restored()) return;
     raise(Code::Aborted,
-          "[Trainer] a parameter server was started again without its variables; all of them are "
-          "those of the last backup");
+          "[Trainer] a parameter server was started again without its variables; all variables now "
+          "have their values of the last backup");
   }
 
+  // Before the backup, which frees its directory before ~EndSignals() may end the process.
+  std::optional<EndSignals> end_signals_;
   Trainer& trainer_;
   TrainerImpl& impl_;
   const FitOptions& options_;
@@ -343,11 +398,14 @@ class Fit {
   History history_;
   Backup::Place place_;  // where the running epoch is
   std::optional<DistributedIterator> input_;
-  int64_t saved_step_ = -1;       // of the last backup within an epoch
-  int64_t validation_steps_ = 0;  // of the running validation
-  bool stopping_ = false;         // on all workers
-  bool leaving_ = false;          // a worker was asked to end
-  std::optional<EndSignals> end_signals_;
+  int64_t saved_step_ = 0;         // of the last backup
+  int64_t validation_steps_ = 0;   // of the running validation
+  bool stopping_ = false;          // on all workers
+  bool callback_stopped_ = false;  // on this worker, since the last resume()
+  bool leaving_ = false;           // a worker was asked to end
+  Stopwatch since_look_;           // of look_for_signals()
+  int64_t steps_per_look_ = 1;     // the same on all workers, as the next
+  int64_t steps_to_look_ = 1;
 };
 
 }  // namespace

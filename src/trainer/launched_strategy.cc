@@ -1,5 +1,3 @@
-#include "cohort/launched_strategy.h"
-
 #include <cstdlib>
 #include <exception>
 
@@ -7,9 +5,10 @@
 #include "cohort/coordinator.h"
 #include "cohort/multi_worker.h"
 #include "cohort/scheduler_resolvers.h"
+#include "cohort/strategy.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/strategies/worker_strategies.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort {
 namespace {
@@ -32,7 +31,7 @@ class ChiefStrategy : KeptResolver, public ParameterServerStrategy {
     if (dynamic_cast<internal::RemoteWorkers&>(extended()).has_ended()) return;
     const Status status = capture_status([this] { ClusterCoordinator(*this).shutdown_cluster(); });
     if (!status.ok()) {
-      internal::log_warning("[strategy_from_environment] shutting down the cluster: {}",
+      internal::log_warning("[strategy_from_environment] cannot shut down the cluster: {}",
                             status.message);
     }
   }
@@ -40,11 +39,6 @@ class ChiefStrategy : KeptResolver, public ParameterServerStrategy {
  private:
   const int exceptions_before_ = std::uncaught_exceptions();
 };
-
-std::unique_ptr<Strategy> serve_or_lead(const Resolver& resolver) {
-  if (serve_task(*resolver)) std::exit(0);
-  return std::make_unique<ChiefStrategy>(resolver);
-}
 
 }  // namespace
 
@@ -65,7 +59,8 @@ std::unique_ptr<Strategy> strategy_from_environment() {
     case StrategyChoice::ParameterServer:
       break;
   }
-  return serve_or_lead(resolver);
+  if (serve_task(*resolver)) std::exit(0);
+  return std::make_unique<ChiefStrategy>(resolver);
 }
 
 }  // namespace cohort

@@ -1,10 +1,9 @@
-#include "cohort/launched_strategy.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/strategy.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 #include "support/scoped_environment.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "base/activity.h"
@@ -42,10 +43,12 @@ std::string time_left_text(const TrainingProgress& progress, const Pace& pace) {
 }
 
 std::string times_text(const StepTimes& times) {
-  if (times.total() <= 0) return "";
-  return fmt::format("  input {:.0f} %  compute {:.0f} %  update {:.0f} %",
-                     100 * times.input / times.total(), 100 * times.compute / times.total(),
-                     100 * times.update / times.total());
+  if (times.total().count() <= 0) return "";
+  const auto percent = [&](std::chrono::nanoseconds part) {
+    return 100 * std::chrono::duration<double>(part) / times.total();
+  };
+  return fmt::format("  input {:.0f} %  compute {:.0f} %  update {:.0f} %", percent(times.input),
+                     percent(times.compute), percent(times.update));
 }
 
 // 0: not known.
@@ -73,60 +76,85 @@ std::string over_line(const std::string& text, size_t length, size_t columns) {
   return fmt::format("\r{:{}}", text.substr(0, room), std::min(length, room));
 }
 
-ProgressLine::ProgressLine(bool shown)
-    : shown_(shown), terminal_(shown && isatty(STDOUT_FILENO) == 1), watched_(is_watched()) {}
+namespace {
 
-ProgressLine::~ProgressLine() {
-  if (watched_) note_progress({});
-}
+class ProgressLine : public Callback {
+ public:
+  explicit ProgressLine(bool shown)
+      : shown_(shown), terminal_(shown && isatty(STDOUT_FILENO) == 1), watched_(is_watched()) {}
+  ~ProgressLine() override {
+    if (watched_) note_progress({});
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
-void ProgressLine::on_fit_begin(Trainer& trainer) {
-  fit_began_ = last_ = Clock::now();
-  pace_.fit_steps_before = trainer.progress().step;
-  on_epoch_begin(trainer);
-}
+  void on_fit_begin(Trainer& trainer) override {
+    fit_began_ = last_ = Clock::now();
+    pace_.fit_steps_before = trainer.progress().step;
+    on_epoch_begin(trainer);
+  }
 
-void ProgressLine::on_epoch_begin(Trainer& trainer) {
-  pace_.examples_before = trainer.progress().examples;
-  began_ = Clock::now();
-}
+  void on_epoch_begin(Trainer& trainer) override {
+    pace_.examples_before = trainer.progress().examples;
+    began_ = Clock::now();
+  }
 
-std::string ProgressLine::text(const TrainingProgress& progress, const Logs& logs) {
-  pace_.seconds = seconds_since(began_);
-  pace_.fit_seconds = seconds_since(fit_began_);
-  return progress_text(progress, logs, pace_);
-}
+  void on_step_end(Trainer& trainer, const Logs& so_far) override {
+    const bool in_place = terminal_ || watched_;
+    const auto now = Clock::now();
+    if (now - last_ < (in_place ? Clock::duration(kRewritten) : kNewLine)) return;
+    last_ = now;
+    const std::string line = text(trainer.progress(), so_far);
+    if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_});
+    if (terminal_) print_over(line);
+    if (!in_place) print_line(line);
+  }
 
-void ProgressLine::on_step_end(Trainer& trainer, const Logs& so_far) {
-  const bool in_place = terminal_ || watched_;
-  const auto now = Clock::now();
-  if (now - last_ < (in_place ? Clock::duration(kRewritten) : kNewLine)) return;
-  last_ = now;
-  const std::string line = text(trainer.progress(), so_far);
-  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_});
-  if (terminal_) print_over(line);
-  if (!in_place) print_line(line);
-}
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override {
+    last_ = Clock::now();
+    const std::string line = text(trainer.progress(), logs);
+    if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_, .printed = shown_});
+    if (shown_) print_line(line);
+  }
 
-void ProgressLine::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  last_ = Clock::now();
-  const std::string line = text(trainer.progress(), logs);
-  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_, .printed = shown_});
-  if (shown_) print_line(line);
-}
+ private:
+  using Clock = std::chrono::steady_clock;
 
-void ProgressLine::print_over(const std::string& line) {
-  const std::string over = over_line(line, length_, terminal_columns());
-  std::printf("%s", over.c_str());
-  std::fflush(stdout);  // an error is ignored: the training goes on when no process reads the line
-  length_ = over.size() - 1;
-}
+  std::string text(const TrainingProgress& progress, const Logs& logs) {
+    pace_.seconds = seconds_since(began_);
+    pace_.fit_seconds = seconds_since(fit_began_);
+    return progress_text(progress, logs, pace_);
+  }
 
-// The line may take several rows of a terminal.
-void ProgressLine::print_line(const std::string& line) {
-  std::printf("%s\n", terminal_ ? over_line(line, length_, 0).c_str() : line.c_str());
-  std::fflush(stdout);
-  length_ = 0;
+  void print_over(const std::string& line) {
+    const std::string over = over_line(line, length_, terminal_columns());
+    std::printf("%s", over.c_str());
+    // An error is ignored: the training goes on when no process reads the line.
+    std::fflush(stdout);
+    length_ = over.size() - 1;
+  }
+
+  // The line may take several rows of a terminal.
+  void print_line(const std::string& line) {
+    std::printf("%s\n", terminal_ ? over_line(line, length_, 0).c_str() : line.c_str());
+    std::fflush(stdout);
+    length_ = 0;
+  }
+
+  const bool shown_;
+  const bool terminal_;  // this process writes on a terminal
+  const bool watched_;
+  Clock::time_point fit_began_;
+  Clock::time_point began_;
+  Clock::time_point last_;  // when the line was last shown
+  Pace pace_;
+  size_t length_ = 0;  // of the line that is on the terminal
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> make_progress_line(bool shown) {
+  return std::make_shared<ProgressLine>(shown);
 }
 
 }  // namespace cohort::internal

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace cohort::internal {
 namespace {
+
+using namespace std::chrono_literals;
 
 TEST(ProgressLine, SaysHowFarHowWellAndWhereTheTimeGoes) {
   const TrainingProgress progress = {.epoch = 2,
@@ -12,7 +16,7 @@ TEST(ProgressLine, SaysHowFarHowWellAndWhereTheTimeGoes) {
                                      .step_of_epoch = 50,
                                      .steps_per_epoch = 100,
                                      .examples = 1000,
-                                     .times = {.input = 1, .compute = 7, .update = 2}};
+                                     .times = {.input = 1s, .compute = 7s, .update = 2s}};
   EXPECT_EQ(progress_text(progress, {{"loss", 0.25}}, {.seconds = 10, .fit_seconds = 26}),
             "epoch 2/5 [==========          ] step 130  loss 0.25  70 s left  100 examples/s  "
             "input 10 %  compute 70 %  update 20 %")

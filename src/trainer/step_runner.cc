@@ -45,9 +45,10 @@ constexpr std::chrono::milliseconds kLookForErrors{200};
 
 // The same dataset, iterated in this process although the strategy's workers are elsewhere.
 DistributedDataset walked_here(const DistributedDataset& dataset) {
-  DistributedInput input = *dataset.input();
+  DistributedInput input = *Access::impl(dataset);
   input.rebuild = nullptr;
-  return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
+  return Access::make<DistributedDataset>(
+      std::make_shared<const DistributedInput>(std::move(input)));
 }
 
 void check_is_chief(const Strategy& strategy) {
@@ -72,8 +73,8 @@ class Restoring {
     const std::lock_guard one_at_a_time(turn_);
     if (!restore_) {
       raise(Code::FailedPrecondition,
-            "[Trainer] variables are lost with their parameter server; FitOptions::backup names a "
-            "directory from which they come back");
+            "[Trainer] variables were lost with their parameter server; set FitOptions::backup to "
+            "a directory, and fit() restores the variables from it");
     }
     restore_();
     happened = true;
@@ -158,8 +159,8 @@ class CoordinatedRunner : public StepRunner {
   Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch,
                 int64_t examples) {
     return [this, result = coordinator_.schedule(step, batch, examples)] {
-      while (!result.result()->is_ready_within(kLookForErrors)) coordinator_.done();
-      const Status status = result.result()->error();
+      while (!Access::result(result)->is_ready_within(kLookForErrors)) coordinator_.done();
+      const Status status = Access::result(result)->error();
       if (!status.ok()) coordinator_.join();  // throws the first error
       throw_if_error(status);
       return result.fetch();

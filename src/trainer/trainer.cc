@@ -1,6 +1,7 @@
 #include "cohort/trainer.h"
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/ops.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/update_guards.h"
@@ -30,25 +31,28 @@ class EvaluationMode {
   const TrainedModel& model_;
 };
 
-[[noreturn]] void refuse_empty(std::string_view what) {
-  raise(Code::InvalidArgument, "[Trainer::{}] the dataset has no element", what);
-}
-
 void check_end(std::string_view what, const data::Dataset& dataset) {
   if (dataset.cardinality() != data::kInfinite) return;
   raise(Code::InvalidArgument,
-        "[Trainer::{}] the dataset has no end; take(n) gives its first n batches", what);
+        "[Trainer::{}] the dataset is infinite; take(n) gives its first n batches", what);
 }
 
 }  // namespace
 
+void refuse_empty(std::string_view what) {
+  raise(Code::InvalidArgument, "[Trainer::{}] the dataset is empty; expected at least one batch",
+        what);
+}
+
 TrainerImpl::TrainerImpl(const TrainedModel& the_model, LossFunction the_loss,
-                         optim::Optimizer& the_optimizer, const TrainerOptions& the_options)
+                         optim::Optimizer& the_optimizer, const TrainerOptions& the_options,
+                         Site made_at)
     : strategy(get_strategy()),
       model(the_model),
       loss(std::move(the_loss)),
       optimizer(the_optimizer),
       options(the_options),
+      site(made_at),
       runner(make_step_runner(*this)) {
   if (!has_strategy()) warn_if_one_of_several("Trainer");
 }
@@ -66,26 +70,40 @@ void TrainerImpl::Totals::add(const Tensor& mean_loss, int64_t count) {
   examples += count;
 }
 
+Tensor TrainerImpl::output_of(const Tensor& x) const {
+  const UsersCode functions;
+  return model.call(options.input ? options.input(x) : x, site);
+}
+
+void TrainerImpl::update_metrics(const Tensor& labels, const Tensor& outputs) const {
+  const UsersCode functions;
+  for (const MeasuredMetric& metric : options.metrics) metric.update(labels, outputs, site);
+}
+
 Tensor TrainerImpl::part_of_loss(const Tensor& outputs, const Tensor& labels,
                                  int64_t examples) const {
-  const Tensor own = loss(outputs, labels, {.global_batch_size = examples});
-  const std::vector<Tensor> penalties = model.losses();
+  const Tensor own = [&] {
+    const UsersCode function;
+    return loss(outputs, labels, {.global_batch_size = examples});
+  }();
+  const std::vector<Tensor> penalties = model.losses(site);
   return penalties.empty() ? own : own + nn::scale_regularization_loss(penalties);
 }
 
 Tensor TrainerImpl::train_step(const DistributedElement& batch, int64_t examples,
                                StepTimes* times) {
+  const SiteScope there(site);
   const auto step = [&](const data::Element& element) {
     check_pair(element);
     Stopwatch clock;
     GradientTape tape;
-    const Tensor y = model.call(to_input(element[0]));
+    const Tensor y = output_of(element[0]);
     const Tensor value = part_of_loss(y, element[1], examples);
     const std::vector<Variable> variables = model.variables();
     const Gradients gradients = tape.gradient(value, variables);
-    const double compute = clock.lap();
+    const std::chrono::nanoseconds compute = clock.lap();
     optimizer.apply_gradients(gradients, variables);
-    for (const MeasuredMetric& metric : options.metrics) metric.update(element[1], y);
+    update_metrics(element[1], y);
     if (times != nullptr && get_replica_context()->local_replica() == 0) {
       times->compute += compute;
       times->update += clock.lap();
@@ -96,18 +114,20 @@ Tensor TrainerImpl::train_step(const DistributedElement& batch, int64_t examples
 }
 
 Tensor TrainerImpl::evaluate_step(const DistributedElement& batch, int64_t examples) {
+  const SiteScope there(site);
   const auto step = [&](const data::Element& element) {
     check_pair(element);
-    const Tensor y = model.call(to_input(element[0]));
-    for (const MeasuredMetric& metric : options.metrics) metric.update(element[1], y);
+    const Tensor y = output_of(element[0]);
+    update_metrics(element[1], y);
     return part_of_loss(y, element[1], examples);
   };
   return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch));
 }
 
 Tensor TrainerImpl::outputs(const DistributedElement& batch) {
+  const SiteScope there(site);
   const auto step = [&](const data::Element& element) {
-    return model.call(to_input(element.is_tensor() ? element : element[0]));
+    return output_of(element.is_tensor() ? element : element[0]);
   };
   return strategy.gather(strategy.run(step, batch), 0);
 }
@@ -128,12 +148,12 @@ void TrainerImpl::walk(const data::Dataset& dataset, const Begin& begin,
 // none. A worker that comes back to the others calls the model alone, so nothing here is shared.
 void TrainerImpl::build_model(const data::Dataset& dataset) const {
   if (model.is_built()) return;
-  const std::optional<data::Element> first = dataset.iterate().next_optional();
+  const std::optional<data::Element> first = dataset.iterator().next_optional();
   if (!first) return;
   check_pair(*first);
   const EvaluationMode mode(model);
   const auto scope = strategy.scope();
-  model.call(to_input((*first)[0]));
+  output_of((*first)[0]);
 }
 
 Logs TrainerImpl::evaluate(const data::Dataset& dataset, const std::function<void()>& after_step) {
@@ -183,24 +203,23 @@ void TrainerImpl::reset_metrics() const {
 using internal::TrainerImpl;
 
 Trainer::Trainer(const internal::TrainedModel& model, LossFunction loss,
-                 optim::Optimizer& optimizer, const TrainerOptions& options)
-    : impl_(std::make_unique<TrainerImpl>(model, std::move(loss), optimizer, options)) {}
+                 optim::Optimizer& optimizer, const TrainerOptions& options, Site site)
+    : impl_(std::make_unique<TrainerImpl>(model, std::move(loss), optimizer, options, site)) {}
 
 Trainer::~Trainer() = default;
 
 History Trainer::fit(const data::Dataset& dataset, const FitOptions& options) {
-  if (options.epochs < 1 || options.backup_steps < 0 || options.steps_per_epoch < 0) {
-    internal::raise(
-        Code::InvalidArgument,
-        "[Trainer::fit] epochs must be at least 1, steps_per_epoch and backup_steps not "
-        "negative, got {}, {} and {}",
-        options.epochs, options.steps_per_epoch, options.backup_steps);
-  }
-  if (options.steps_per_execution < 1) {
-    internal::raise(Code::InvalidArgument,
-                    "[Trainer::fit] steps_per_execution must be at least 1, got {}",
-                    options.steps_per_execution);
-  }
+  const auto check = [](std::string_view option, int64_t value, std::string_view remedy) {
+    if (value >= 1) return;
+    internal::raise(Code::InvalidArgument, "[Trainer::fit] {} must be at least 1, got {}{}", option,
+                    value, remedy);
+  };
+  check("epochs", options.epochs, "");
+  check("steps_per_epoch", options.steps_per_epoch.value_or(1),
+        "; leave it empty for one pass over the data");
+  check("backup_steps", options.backup_steps.value_or(1),
+        "; leave it empty for backups after each epoch only");
+  check("steps_per_execution", options.steps_per_execution, "");
   return internal::fit(*this, *impl_, dataset, options);
 }
 
@@ -229,5 +248,11 @@ Strategy& Trainer::strategy() const { return impl_->strategy; }
 Checkpoint Trainer::checkpoint() const {
   return Checkpoint({{"model", impl_->model.state}, {"optimizer", impl_->optimizer}});
 }
+
+LossFunction::LossFunction(Tensor (*f)(const Tensor&, const Tensor&, nn::LossOptions, Site),
+                           Site site)
+    : call_([f, site](const Tensor& outputs, const Tensor& labels, const nn::LossOptions& options) {
+        return f(outputs, labels, options, site);
+      }) {}
 
 }  // namespace cohort

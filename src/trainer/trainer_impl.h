@@ -13,12 +13,12 @@ namespace cohort::internal {
 
 class TrainerImpl;
 
-// Measures the seconds since it was made or since the last lap().
+// Measures the time since it was made or since the last lap().
 class Stopwatch {
  public:
-  double lap() {
+  std::chrono::nanoseconds lap() {
     const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+    return now - std::exchange(last_, now);
   }
 
  private:
@@ -99,7 +99,7 @@ class StepsUnderWay {
 class TrainerImpl {
  public:
   TrainerImpl(const TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
-              const TrainerOptions& options);
+              const TrainerOptions& options, Site site);
 
   // The outcomes of steps, added up.
   struct Totals {
@@ -136,17 +136,23 @@ class TrainerImpl {
 
   // A replica's part of the mean loss over all its examples, regularizers included.
   Tensor part_of_loss(const Tensor& outputs, const Tensor& labels, int64_t examples) const;
-  Tensor to_input(const Tensor& x) const { return options.input ? options.input(x) : x; }
+  // What the model makes of the inputs of a batch.
+  Tensor output_of(const Tensor& x) const;
+  void update_metrics(const Tensor& labels, const Tensor& outputs) const;
 
   Strategy& strategy;
   const TrainedModel model;
   const LossFunction loss;
   optim::Optimizer& optimizer;
   const TrainerOptions options;
+  const Site site;  // where the Trainer was made: for the nodes of traced steps
   const std::unique_ptr<StepRunner> runner;
   TrainingProgress progress;
   std::atomic<bool> stop_requested = false;  // on this worker; Fit asks the others
 };
+
+// Throws InvalidArgument: the dataset that was given to Trainer::`what` is empty.
+[[noreturn]] void refuse_empty(std::string_view what);
 
 // Trainer::fit with options that are checked.
 History fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,

@@ -130,7 +130,7 @@ TEST(Trainer, StepsPerEpochGoOnInTheData) {
   EXPECT_EQ(seen_batches(five, options), expected);
   EXPECT_EQ(seen_batches(five.repeat(), options), expected);
   EXPECT_EQ(ends, (std::vector<int64_t>{3, 6, 9, 3, 6, 9}));
-  EXPECT_ERROR(Code::InvalidArgument, "no element", seen_batches(five.take(0), options));
+  EXPECT_ERROR(Code::InvalidArgument, "the dataset is empty", seen_batches(five.take(0), options));
 }
 
 TEST(Trainer, StepsPerExecutionCallsBackOnceForSeveralSteps) {
@@ -229,11 +229,17 @@ TEST(Trainer, SaysWhatIsWrong) {
   const FitOptions quiet = {.progress = false};
   EXPECT_ERROR(Code::InvalidArgument, "(inputs, labels)",
                rig.trainer.fit(data::range(4).batch(2), quiet));
-  EXPECT_ERROR(Code::InvalidArgument, "no element",
+  EXPECT_ERROR(Code::InvalidArgument, "the dataset is empty",
                rig.trainer.fit(line().take(0).batch(2), quiet));
-  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.evaluate(line().take(0).batch(2)));
-  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.predict(line().take(0).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "the dataset is empty",
+               rig.trainer.evaluate(line().take(0).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "the dataset is empty",
+               rig.trainer.predict(line().take(0).batch(2)));
   EXPECT_ERROR(Code::InvalidArgument, "epochs", rig.fit(0));
+  EXPECT_ERROR(Code::InvalidArgument, "steps_per_epoch must be at least 1, got 0; leave it empty",
+               rig.fit(1, {.steps_per_epoch = 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "backup_steps must be at least 1, got -1; leave it empty",
+               rig.fit(1, {.backup_steps = -1}));
 }
 
 }  // namespace

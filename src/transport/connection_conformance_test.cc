@@ -3,11 +3,13 @@
 #include "support/connection_conformance.h"
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <random>
 #include <thread>
 
 #include "base/mutex.h"
+#include "support/ends_with_mutex.h"
 #include "support/message_log.h"
 
 namespace cohort::internal {
@@ -100,15 +102,17 @@ TEST_P(ConnectionConformance, PostingDoesNotWaitForRoom) {
 }
 
 TEST_P(ConnectionConformance, EndsAProgramThatSendsWithAMutex) {
-  if (!kChecksLocks) GTEST_SKIP() << "a Release build does not check";
-  testing::FLAGS_gtest_death_test_style = "threadsafe";  // connections have threads
-  Mutex mutex;
-  EXPECT_DEATH(
-      {
-        const std::lock_guard lock(mutex);
-        pair_.a->send({"with a mutex"});
-      },
-      "it sends while its thread holds a mutex of the library");
+  expect_end_with_mutex("sends", [&] { pair_.a->send({"with a mutex"}); });
+}
+
+TEST_P(ConnectionConformance, EndsAProgramThatPostsWithAMutex) {
+  expect_end_with_mutex("sends", [&] { pair_.a->post({"with a mutex"}); });
+}
+
+TEST_P(ConnectionConformance, EndsAProgramThatReadsWithAMutex) {
+  pair_.a->start({[](const Message&) {}, [](const Status&) {}});
+  expect_end_with_mutex("reads",
+                        [&] { pair_.a->deliver_until([] { return true; }, MessageLog::soon()); });
 }
 
 TEST_P(ConnectionConformance, SendsForAThreadThatHasATurn) {

@@ -1,38 +1,12 @@
 #include "transport/delivery.h"
 
-#include <fmt/format.h>
-
 #include <condition_variable>
 #include <thread>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
-
-Status closed_here(const Status& why, const Peer& peer) {
-  Status status{Code::Cancelled,
-                fmt::format("[Connection] this side closed the connection to {}", peer.name)};
-  if (!why.ok()) status.cause = std::make_shared<const Status>(why);
-  return status;
-}
-
-Status closed_by_peer(const Status& why, const Peer& who_closed) {
-  Status status = why;
-  if (why.ok()) {
-    status = {Code::Cancelled,
-              fmt::format("[Connection] {} closed the connection", who_closed.name)};
-  }
-  if (status.origin.empty()) status.origin = who_closed.name;
-  return status;
-}
-
-Status dropped() {
-  return {Code::Unavailable, "[Connection] the other side let go of the connection"};
-}
-
-Status server_stopped() { return {Code::Cancelled, "[Server] the server was stopped"}; }
 
 void OpenConnections::add(const std::shared_ptr<Connection>& connection) {
   std::optional<Status> closed;
@@ -57,6 +31,16 @@ void OpenConnections::close_all(const Status& why) {
   }
 }
 
+namespace {
+
+template <typename Body>
+void call(std::string_view event, Body&& body) {
+  const Status status = capture_status(body);
+  if (!status.ok()) log_error("[Connection] the '{}' event threw {}", event, status.to_string());
+}
+
+}  // namespace
+
 struct Delivery::State {
   explicit State(std::shared_ptr<Inbox> from) : inbox(std::move(from)) {}
 
@@ -76,107 +60,92 @@ struct Delivery::State {
 
   bool is_free() const { return started && turn == std::thread::id(); }
   bool is_finished() const { return stopped || over.has_value(); }
-  bool deliver_next();
-  void note_delivered();
-  void take_turn(std::unique_lock<std::mutex>& lock, const std::function<void()>& read);
-  void read_in_foreground(const std::function<bool()>& done, Deadline deadline);
-  void wait_in_foreground(const std::function<bool()>& done, Deadline deadline);
-  void read_in_background();
-  void run_background();
-};
 
-namespace {
-
-template <typename Body>
-void call(std::string_view event, Body&& body) {
-  const Status status = capture_status(body);
-  if (!status.ok()) log_error("[Connection] the '{}' event threw {}", event, status.to_string());
-}
-
-}  // namespace
-
-// Called by the thread that has the turn. Returns false when the inbox had nothing.
-bool Delivery::State::deliver_next() {
-  if (auto message = inbox->take()) {
-    traffic.received(size_of(*message));
-    call("received", [&] { events.received(std::move(*message)); });
-    note_delivered();
+  // Called by the thread that has the turn. Returns false when the inbox had nothing.
+  bool deliver_next() {
+    if (auto message = inbox->take()) {
+      traffic.received(size_of(*message));
+      call("received", [&] { events.received(std::move(*message)); });
+      note_delivered();
+      return true;
+    }
+    auto why = inbox->ended();
+    if (!why) return false;
+    call("ended", [&] { events.ended(*why); });
+    events = {};  // the events often hold the owner of the connection
+    const std::lock_guard lock(mutex);
+    over = std::move(why);
     return true;
   }
-  auto why = inbox->ended();
-  if (!why) return false;
-  call("ended", [&] { events.ended(*why); });
-  events = {};  // the events often hold the owner of the connection
-  const std::lock_guard lock(mutex);
-  over = std::move(why);
-  return true;
-}
 
-void Delivery::State::note_delivered() {
-  const std::lock_guard lock(mutex);
-  ++delivered;
-  if (foreground > 0) changed.notify_all();
-}
-
-void Delivery::State::take_turn(std::unique_lock<std::mutex>& lock,
-                                const std::function<void()>& read) {
-  turn = std::this_thread::get_id();
-  lock.unlock();
-  read();
-  lock.lock();
-  turn = {};
-  changed.notify_all();
-}
-
-void Delivery::State::read_in_foreground(const std::function<bool()>& done, Deadline deadline) {
-  const auto finished = [&] {
+  void note_delivered() {
     const std::lock_guard lock(mutex);
-    return is_finished();
-  };
-  // done() first: another thread may have delivered the message before this thread got the turn.
-  while (!done() && !finished()) {
-    if (deliver_next()) continue;
-    if (std::chrono::steady_clock::now() >= deadline) return;
-    inbox->wait(Inbox::Reader::Foreground, deadline);
+    ++delivered;
+    if (foreground > 0) changed.notify_all();
   }
-}
 
-void Delivery::State::wait_in_foreground(const std::function<bool()>& done, Deadline deadline) {
-  std::unique_lock lock(mutex);
-  if (foreground++ == 0) inbox->attend(true);
-  while (!is_finished() && std::chrono::steady_clock::now() < deadline) {
-    if (is_free()) take_turn(lock, [&] { read_in_foreground(done, deadline); });
-    const uint64_t seen = delivered;
+  void take_turn(std::unique_lock<std::mutex>& lock, const std::function<void()>& read) {
+    turn = std::this_thread::get_id();
     lock.unlock();
-    const bool enough = done();
+    read();
     lock.lock();
-    if (enough) break;
-    changed.wait_until(lock, deadline,
-                       [&] { return is_free() || is_finished() || delivered != seen; });
+    turn = {};
+    changed.notify_all();
   }
-  if (--foreground == 0) inbox->attend(false);
-}
 
-void Delivery::State::read_in_background() {
-  for (;;) {
-    {
+  void read_in_foreground(const std::function<bool()>& done, Deadline deadline) {
+    const auto finished = [&] {
       const std::lock_guard lock(mutex);
-      if (is_finished() || foreground > 0) return;
+      return is_finished();
+    };
+    // done() first: another thread may have delivered the message before this thread got the turn.
+    while (!done() && !finished()) {
+      if (deliver_next()) continue;
+      if (std::chrono::steady_clock::now() >= deadline) return;
+      inbox->wait(Inbox::Reader::Foreground, deadline);
     }
-    if (!deliver_next()) return;
   }
-}
 
-void Delivery::State::run_background() {
-  std::unique_lock lock(mutex);
-  while (!is_finished()) {
-    if (is_free() && foreground == 0) take_turn(lock, [this] { read_in_background(); });
-    if (is_finished()) return;
-    lock.unlock();
-    inbox->wait(Inbox::Reader::Background, Deadline::max());
-    lock.lock();
+  void wait_in_foreground(const std::function<bool()>& done, Deadline deadline) {
+    std::unique_lock lock(mutex);
+    if (foreground++ == 0) inbox->attend(true);
+    while (!is_finished() && std::chrono::steady_clock::now() < deadline) {
+      if (is_free()) take_turn(lock, [&] { read_in_foreground(done, deadline); });
+      // done() may look at what another thread delivers. A delivery while it looks changes the
+      // count, so that the wait below ends at once.
+      const uint64_t seen = delivered;
+      lock.unlock();
+      const bool enough = done();
+      lock.lock();
+      if (enough) break;
+      changed.wait_until(lock, deadline,
+                         [&] { return is_free() || is_finished() || delivered != seen; });
+    }
+    if (--foreground == 0) inbox->attend(false);
   }
-}
+
+  void read_in_background() {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex);
+        // A thread in the foreground reads for itself, which saves the switch between threads.
+        if (is_finished() || foreground > 0) return;
+      }
+      if (!deliver_next()) return;
+    }
+  }
+
+  void run_background() {
+    std::unique_lock lock(mutex);
+    while (!is_finished()) {
+      if (is_free() && foreground == 0) take_turn(lock, [this] { read_in_background(); });
+      if (is_finished()) return;
+      lock.unlock();
+      inbox->wait(Inbox::Reader::Background, Deadline::max());
+      lock.lock();
+    }
+  }
+};
 
 Delivery::Delivery(std::string thread_name, std::shared_ptr<Inbox> inbox)
     : state_(std::make_shared<State>(std::move(inbox))), thread_name_(std::move(thread_name)) {}

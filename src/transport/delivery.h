@@ -8,20 +8,11 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "transport/connection.h"
+#include "transport/connection_ends.h"
 
 namespace cohort::internal {
 
-// What every kind of connection has in common: the statuses with which it ends, its counters, and
-// how its messages are delivered.
-
-// What the two sides of a connection see when one of them closes it with `why`. Never OK. To the
-// other side a status without an origin comes from the side that closed.
-Status closed_here(const Status& why, const Peer& peer);
-Status closed_by_peer(const Status& why, const Peer& who_closed);
-// For close(): the connection object is being destroyed; the endpoint stops.
-Status dropped();
-Status server_stopped();
+// What every kind of connection has in common: its counters, and how its messages are delivered.
 
 // Counts the messages of a connection. Thread-safe.
 class TrafficCounter {
@@ -97,8 +88,6 @@ class Delivery {
   Delivery(std::string thread_name, std::shared_ptr<Inbox> inbox);
   // Without a thread of its own: the thread that fills the inbox calls deliver_pending.
   explicit Delivery(std::shared_ptr<Inbox> inbox) : Delivery({}, std::move(inbox)) {}
-  Delivery(const Delivery&) = delete;
-  Delivery& operator=(const Delivery&) = delete;
   // Waits for the end of a running event, unless this thread runs it: an event may drop the last
   // reference to its connection. Nothing is delivered afterwards.
   ~Delivery();

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "support/ends_with_mutex.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "transport/in_process.h"
@@ -75,6 +76,20 @@ TEST_F(DirectTest, WhoeverWaitsIsWokenByAMessageFromAnotherThread) {
   b_.start({[](const Message&) {}, [](const Status&) {}});
   const auto sender = std::async(std::launch::async, [&] { b_.send({"answer"}); });
   EXPECT_TRUE(a_.deliver_until([&] { return log_.count() == 1; }, MessageLog::soon()));
+}
+
+// The other side's events run on the thread that sends, and may need the mutex.
+TEST_F(DirectTest, EndsAProgramThatSendsWithAMutex) {
+  expect_end_with_mutex("sends", [&] { a_.send({"with a mutex"}); });
+}
+
+TEST_F(DirectTest, EndsAProgramThatPostsWithAMutex) {
+  expect_end_with_mutex("sends", [&] { a_.post({"with a mutex"}); });
+}
+
+TEST_F(DirectTest, EndsAProgramThatReadsWithAMutex) {
+  expect_end_with_mutex("reads",
+                        [&] { a_.deliver_until([] { return true; }, MessageLog::soon()); });
 }
 
 // A connection that b reads before it can answer a.

@@ -25,9 +25,7 @@ class HostilePeer : public testing::Test {
     const std::string nonce =
         listener.expect({.name = "victim"}, {.name = "hostile"}, MessageLog::soon(),
                         [&](auto connection) { arrived.set_value(std::move(connection)); });
-    FileDescriptor socket = connect_unix(listener.name());
-    send_with_descriptors(socket, memory_request(nonce), {});
-    peer_ = receive_memory(std::move(socket), MessageLog::soon());
+    peer_ = request_memory(listener.name(), nonce, MessageLog::soon());
     victim_ = arrived.get_future().get();
   }
   ~HostilePeer() override { victim_.reset(); }
@@ -181,7 +179,7 @@ TEST(HostileListener, MemoryThatIsTooSmallIsRefused) {
   const FileDescriptor memory(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(memory.get(), 8192), 0);
   ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-  offer(memory.get(), "not a size of ours");
+  offer(memory.get(), "not a valid size");
 }
 TEST(HostileListener, SomethingThatIsNoMemoryIsRefused) {
   const auto [a, b] = unix_pair();

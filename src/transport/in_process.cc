@@ -9,15 +9,6 @@
 
 namespace cohort::internal {
 
-bool MessageQueue::is_full() const {
-  return !messages_.empty() && (messages_.size() >= limits_.messages || bytes_ >= limits_.bytes);
-}
-
-void MessageQueue::notify_reader() {
-  news_ = true;
-  sleeper(attended_ ? Reader::Foreground : Reader::Background).changed.notify_one();
-}
-
 void MessageQueue::push(Message message, WhenFull when_full) {
   const size_t bytes = size_of(message);
   std::unique_lock lock(mutex_);
@@ -57,12 +48,6 @@ std::optional<Message> MessageQueue::take() {
   return first;
 }
 
-std::optional<Status> MessageQueue::ended() {
-  const std::lock_guard lock(mutex_);
-  if (!messages_.empty() || !end_) return std::nullopt;
-  return end_->to_reader;
-}
-
 void MessageQueue::wait(Reader reader, Deadline deadline) {
   spin_until([&] { return news_ && (reader == Reader::Foreground || !attended_); });
   std::unique_lock lock(mutex_);
@@ -71,18 +56,6 @@ void MessageQueue::wait(Reader reader, Deadline deadline) {
     return mine.woken || (has_news() && (reader == Reader::Foreground || !attended_));
   });
   mine.woken = false;
-}
-
-void MessageQueue::wake(Reader reader) {
-  const std::lock_guard lock(mutex_);
-  sleeper(reader).woken = true;
-  sleeper(reader).changed.notify_all();
-}
-
-void MessageQueue::attend(bool in_foreground) {
-  const std::lock_guard lock(mutex_);
-  attended_ = in_foreground;
-  if (!in_foreground && has_news()) notify_reader();
 }
 
 namespace {

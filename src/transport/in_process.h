@@ -32,10 +32,22 @@ class MessageQueue : public Inbox {
   void discard(Status to_reader, Status to_sender);
 
   std::optional<Message> take() override;
-  std::optional<Status> ended() override;
+  std::optional<Status> ended() override {
+    const std::lock_guard lock(mutex_);
+    if (!messages_.empty() || !end_) return std::nullopt;
+    return end_->to_reader;
+  }
   void wait(Reader reader, Deadline deadline) override;
-  void wake(Reader reader) override;
-  void attend(bool in_foreground) override;
+  void wake(Reader reader) override {
+    const std::lock_guard lock(mutex_);
+    sleeper(reader).woken = true;
+    sleeper(reader).changed.notify_all();
+  }
+  void attend(bool in_foreground) override {
+    const std::lock_guard lock(mutex_);
+    attended_ = in_foreground;
+    if (!in_foreground && has_news()) notify_reader();
+  }
 
  private:
   struct End {
@@ -46,12 +58,17 @@ class MessageQueue : public Inbox {
     std::condition_variable changed;
     bool woken = false;
   };
-  bool is_full() const;
+  bool is_full() const {
+    return !messages_.empty() && (messages_.size() >= limits_.messages || bytes_ >= limits_.bytes);
+  }
   bool has_news() const { return !messages_.empty() || end_.has_value(); }
   Sleeper& sleeper(Reader reader) {
     return reader == Reader::Foreground ? foreground_ : background_;
   }
-  void notify_reader();
+  void notify_reader() {
+    news_ = true;
+    sleeper(attended_ ? Reader::Foreground : Reader::Background).changed.notify_one();
+  }
 
   const QueueLimits limits_;
   // Read without the mutex, changed with it:

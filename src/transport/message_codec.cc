@@ -44,17 +44,6 @@ MessageWriter& MessageWriter::number(uint64_t value) {
   return *this;
 }
 
-MessageWriter& MessageWriter::text(std::string_view value) {
-  number(value.size());
-  message_.header.append(value);
-  return *this;
-}
-
-MessageWriter& MessageWriter::payload(Buffer value) {
-  message_.payloads.push_back(std::move(value));
-  return *this;
-}
-
 uint64_t MessageReader::number(uint64_t limit) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += kBitsPerByte) {
@@ -72,6 +61,7 @@ uint64_t MessageReader::number(uint64_t limit) {
 }
 
 size_t MessageReader::checked_count(uint64_t count) const {
+  // Each part takes a byte or more. So a wrong count ends here, before memory is allocated for it.
   if (count > rest_.size()) {
     fail(fmt::format("{} parts are announced and {} bytes follow", count, rest_.size()));
   }
@@ -100,7 +90,7 @@ void MessageReader::expect_end() const {
 
 void MessageReader::fail(std::string_view problem) const {
   raise(Code::DataLoss,
-        "[Message] {}: {}; the sender runs another version, or is not a task of ours", what_,
+        "[Message] {}: {}; the sender runs another version, or is not a Cohort task", what_,
         problem);
 }
 

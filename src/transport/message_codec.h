@@ -34,19 +34,25 @@ namespace cohort::internal {
 // cohort::internal: `void list_fields(auto& fields, MaybeConst<ServerStatus> auto& m)`.
 //
 // A field is a number, a text, a time, a payload, a tensor, a shape, a status, a struct with a
-// list, or a vector, map or optional of those. An enumeration needs at_most().
+// list, or a vector, map or optional of those. An enumeration needs at_most() or between().
 template <typename T, typename Of>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
 
-// A number or an enumeration of which the reader accepts no more than `limit`.
+// A number or an enumeration of which the reader accepts nothing outside [least, most].
 template <typename T>
-struct AtMost {
+struct Between {
   T& value;
-  std::remove_const_t<T> limit;
+  std::remove_const_t<T> least;
+  std::remove_const_t<T> most;
 };
 template <typename T>
-AtMost<T> at_most(T& value, std::type_identity_t<std::remove_const_t<T>> limit) {
-  return {value, limit};
+Between<T> between(T& value, std::type_identity_t<std::remove_const_t<T>> least,
+                   std::type_identity_t<std::remove_const_t<T>> most) {
+  return {value, least, most};
+}
+template <typename T>
+Between<T> at_most(T& value, std::type_identity_t<std::remove_const_t<T>> limit) {
+  return {value, {}, limit};
 }
 
 // A number of 32 bits that may be negative. The reader refuses negative numbers elsewhere.
@@ -90,16 +96,23 @@ class MessageWriter {
 
   // Numbers take 1 to 10 bytes, small numbers 1.
   MessageWriter& number(uint64_t value);
-  MessageWriter& text(std::string_view value);
-  MessageWriter& payload(Buffer value);
+  MessageWriter& text(std::string_view value) {
+    number(value.size());
+    message_.header.append(value);
+    return *this;
+  }
+  MessageWriter& payload(Buffer value) {
+    message_.payloads.push_back(std::move(value));
+    return *this;
+  }
 
  private:
   template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
   void put(T value) { number(static_cast<uint64_t>(value)); }
   template <typename T>
-  void put(AtMost<const T> field) {
-    put(field.value);
+  void put(Between<const T> field) {
+    number(static_cast<uint64_t>(field.value) - static_cast<uint64_t>(field.least));
   }
   void put(EitherSign<const int> field) { put(static_cast<uint32_t>(field.value)); }
   void put(double seconds) { put(static_cast<uint64_t>(seconds * 1000)); }
@@ -193,8 +206,9 @@ class MessageReader {
     value = number_up_to(std::numeric_limits<T>::max());
   }
   template <typename T>
-  void take(AtMost<T> field) {
-    field.value = number_up_to(field.limit);
+  void take(Between<T> field) {
+    const auto least = static_cast<uint64_t>(field.least);
+    field.value = static_cast<T>(least + number(static_cast<uint64_t>(field.most) - least));
   }
   void take(EitherSign<int> field) {
     field.value = static_cast<int>(number(std::numeric_limits<uint32_t>::max()));

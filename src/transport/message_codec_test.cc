@@ -6,6 +6,7 @@ namespace cohort::internal {
 namespace {
 
 enum class Colour : uint8_t { Red, Green };
+enum class Policy : int8_t { Off = -1, On = 0 };
 constexpr uint64_t kMaxCount = 100;
 
 struct Point {
@@ -18,6 +19,7 @@ struct Sample {
   static constexpr auto kKind = Colour::Green;
   uint64_t count = 0;
   Colour colour = Colour::Red;
+  Policy policy = Policy::On;
   bool flag = false;
   double seconds = 0;
   std::chrono::milliseconds limit{};
@@ -29,8 +31,9 @@ struct Sample {
   std::vector<Point> points = {};
   std::map<std::string, std::string> names = {};
   static void list_fields(auto& fields, auto& m) {
-    fields(at_most(m.count, kMaxCount), at_most(m.colour, Colour::Green), m.flag, m.seconds,
-           m.limit, m.text, m.payload, m.status, m.shape, m.bytes, m.points, m.names);
+    fields(at_most(m.count, kMaxCount), at_most(m.colour, Colour::Green),
+           between(m.policy, Policy::Off, Policy::On), m.flag, m.seconds, m.limit, m.text,
+           m.payload, m.status, m.shape, m.bytes, m.points, m.names);
     fields.check(m.points.size() < 3, "too many points");
   }
 };
@@ -45,6 +48,7 @@ TEST(MessageCodec, EveryFieldArrivesAsItWasSent) {
   static constexpr std::byte kBytes[3] = {};
   const Sample sent{.count = kMaxCount,
                     .colour = Colour::Green,
+                    .policy = Policy::Off,
                     .flag = true,
                     .seconds = 1.25,
                     .limit = std::chrono::milliseconds(7),
@@ -58,6 +62,7 @@ TEST(MessageCodec, EveryFieldArrivesAsItWasSent) {
   const Sample got = decode_sample(encode(sent, "the sender"));
   EXPECT_EQ(got.count, kMaxCount);
   EXPECT_EQ(got.colour, Colour::Green);
+  EXPECT_EQ(got.policy, Policy::Off);
   EXPECT_TRUE(got.flag);
   EXPECT_EQ(got.seconds, 1.25);
   EXPECT_EQ(got.limit, sent.limit);
@@ -89,6 +94,11 @@ TEST(MessageCodec, LimitsAndChecksAreKeptByTheDecoder) {
                decode_sample(encode(Sample{.count = kMaxCount + 1, .payload = {}})));
   EXPECT_ERROR(Code::DataLoss, "2 is more than the 1 allowed here",
                decode_sample(encode(Sample{.colour = static_cast<Colour>(2), .payload = {}})));
+  for (const int policy : {-2, 1}) {
+    EXPECT_ERROR(
+        Code::DataLoss, "is more than the 1 allowed here",
+        decode_sample(encode(Sample{.policy = static_cast<Policy>(policy), .payload = {}})));
+  }
   EXPECT_ERROR(Code::DataLoss, "too many points",
                decode_sample(encode(Sample{.points = {{}, {}, {}}})));
   EXPECT_ERROR(Code::DataLoss, "allowed here", decode_sample(encode(Sample{.points = {{-1, 0}}})));

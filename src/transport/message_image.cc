@@ -6,9 +6,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "base/aligned_memory.h"
-#include "base/machine.h"
-#include "base/raise.h"
+#include "base/memory_limit.h"
 
 namespace cohort::internal {
 namespace {
@@ -113,7 +111,7 @@ std::shared_ptr<std::byte> allocate_payload(size_t size) {
   constexpr size_t kSmall = size_t{1} << 20;  // every host has that much
   std::shared_ptr<std::byte> memory;
   // The system promises more memory than it has. A message of that size is an attack or a defect.
-  if (size <= kSmall || size <= physical_memory()) memory = allocate_aligned(size);
+  if (size <= kSmall || size <= memory_limit()) memory = allocate_aligned(size);
   if (memory == nullptr) {
     raise(Code::ResourceExhausted, "[Connection] no memory for a message of {} bytes", size);
   }

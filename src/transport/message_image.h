@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -12,10 +11,9 @@
 
 namespace cohort::internal {
 
-// Of payloads in memory, and of images.
-inline constexpr size_t kPayloadAlignment = kMemoryAlignment;
+// Payloads in memory, and images, begin at multiples of kMemoryAlignment.
 constexpr size_t aligned_size(size_t size) {
-  return (size + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+  return (size + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
 // A message as one run of bytes, for transports that carry bytes: first its description (the

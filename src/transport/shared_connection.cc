@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "base/mutex.h"
 #include "base/waiting.h"
 
 namespace cohort::internal {
@@ -72,6 +71,7 @@ Message SharedInbox::open_inline(const SharedRecord& record) const {
   if (image.size() != record.size) raise_malformed("a record is not as long as it says");
   const auto meta = image.first(record.meta_size);
   const bool has_payloads = record.size > record.meta_size;
+  // The next record overwrites this one, and payloads may live longer.
   return open_image(meta, has_payloads ? copy_of(image) : Buffer{image});
 }
 
@@ -105,18 +105,11 @@ std::optional<Status> SharedInbox::ended() {
   return why;
 }
 
-bool SharedInbox::has_news_for(Reader reader) const {
-  return has_news() && (reader == Reader::Foreground || !attended_);
-}
-
-// Where other threads read for themselves, a spinning background reader only takes their cores.
-bool SharedInbox::is_worth_spinning(Reader reader) {
-  return reader == Reader::Foreground || !was_attended_.exchange(false);
-}
-
 void SharedInbox::wait(Reader reader, Deadline deadline) {
   if (is_worth_spinning(reader) && spin_until([&] { return has_news_for(reader); })) return;
   auto& attendance = reader == Reader::Foreground ? side_->in.foreground : side_->in.background;
+  // The sender writes first and looks at this afterwards, and this thread looks for news once more
+  // after this. So one of the two sees the other.
   attendance.store(SharedDirection::Asleep);
   if (!has_news_for(reader)) {
     if (side_->outbox.start_leading()) {

@@ -73,7 +73,12 @@ class SharedOutbox {
   void stop_leading();
   bool has_queue() const { return has_queue_; }
   // Wakes the threads inside send().
-  void end();
+  void end() {
+    const std::lock_guard lock(mutex_);
+    queue_.clear();
+    has_queue_ = false;
+    changed_.notify_all();
+  }
 
  private:
   struct Outgoing {
@@ -151,8 +156,13 @@ class SharedInbox : public Inbox {
   Message open_whole(const SharedRecord& record);
   std::optional<Message> add_part(const SharedRecord& record);
   bool has_news() const { return ring_.has_record() || side_->end.may_have_ended(); }
-  bool has_news_for(Reader reader) const;
-  bool is_worth_spinning(Reader reader);
+  bool has_news_for(Reader reader) const {
+    return has_news() && (reader == Reader::Foreground || !attended_);
+  }
+  // Where other threads read for themselves, a spinning background reader only takes their cores.
+  bool is_worth_spinning(Reader reader) {
+    return reader == Reader::Foreground || !was_attended_.exchange(false);
+  }
 
   const std::shared_ptr<SharedSide> side_;
   RingReader ring_;

@@ -28,9 +28,11 @@ size_t bytes_for(size_t arena_bytes) {
 
 SealedMemory map_checked(FileDescriptor memory) {
   const size_t size = sealed_size(memory);
+  // The memory is sealed, so the other process cannot make it shorter after this check.
   if (size < file_bytes(kMinArena) || size > file_bytes(kMaxArena) || size % (2 * kPage) != 0) {
     raise(Code::DataLoss,
-          "[SharedMemory] the memory offered has {} bytes, which is not a size of ours", size);
+          "[SharedMemory] the other process offers memory of {} bytes, which is not a valid size",
+          size);
   }
   return {std::move(memory), size};
 }
@@ -74,6 +76,7 @@ std::span<std::byte> SharedMapping::arena(int index) const {
 
 bool RingWriter::has_room(size_t body_bytes) const {
   const uint64_t used = tail_ - shared_.head.load();
+  // The other process writes `head`, so it is not trusted.
   if (used > kRingBytes) raise_malformed("it has taken more than was sent");
   return kRingBytes - used >= padded(body_bytes);
 }
@@ -89,10 +92,6 @@ void RingWriter::write(std::span<const std::byte> body) {
   shared_.tail.store(tail_);
 }
 
-bool RingReader::has_record() const {
-  return shared_.tail.load() != head_.load(std::memory_order_relaxed);
-}
-
 void RingReader::copy_out(uint64_t from, std::span<std::byte> to) const {
   const size_t at = from % kRingBytes;
   const size_t before_end = std::min(to.size(), kRingBytes - at);
@@ -106,6 +105,7 @@ bool RingReader::read(std::vector<std::byte>& body) {
   if (available == 0) return false;
   if (available > kRingBytes || available < sizeof(Length))
     raise_malformed("a position in the ring");
+  // Read once: the other process could change the length between the check and the copy.
   Length length = 0;
   copy_out(head, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxRecordBody || padded(length) > available) raise_malformed("a record's length");
@@ -187,17 +187,12 @@ struct BlockReturns::Lease {
 Buffer BlockReturns::lend(const SharedRecord& record) {
   const std::span<std::byte> arena = mapping_->arena(direction_);
   if (record.offset > arena.size() || record.size > arena.size() - record.offset ||
-      record.offset % kPayloadAlignment != 0) {
+      record.offset % kMemoryAlignment != 0) {
     raise_malformed(fmt::format("a block at {} of {} bytes, in an arena of {}", record.offset,
                                 record.size, arena.size()));
   }
   auto lease = std::make_shared<Lease>(shared_from_this(), record.block, record.size);
   return {arena.subspan(record.offset, record.size), std::move(lease)};
-}
-
-bool BlockReturns::lends_much(uint64_t more_bytes) const {
-  return lent_bytes_ + more_bytes > mapping_->arena(direction_).size() / 2 ||
-         lent_blocks_ >= SharedDirection::kMaxBlocks / 2;
 }
 
 void BlockReturns::give_back(const Lease& lease) {

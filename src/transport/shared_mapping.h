@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "base/sealed_memory.h"
 #include "transport/message_codec.h"
-#include "transport/unix_socket.h"
+#include "transport/peer_signals.h"
 
 namespace cohort::internal {
 
@@ -73,8 +73,6 @@ class SharedMapping {
   explicit SharedMapping(size_t arena_bytes);
   // Memory of another process. Throws DataLoss when its size could change or is not one of ours.
   explicit SharedMapping(FileDescriptor memory);
-  SharedMapping(const SharedMapping&) = delete;
-  SharedMapping& operator=(const SharedMapping&) = delete;
 
   int descriptor() const { return memory_.descriptor(); }
   // The memory stays; no other process can get it any more.
@@ -109,7 +107,7 @@ class RingReader {
  public:
   explicit RingReader(SharedDirection& shared) : shared_(shared) {}
 
-  bool has_record() const;
+  bool has_record() const { return shared_.tail.load() != head_.load(std::memory_order_relaxed); }
   // Copies the next record into `body`; false when the ring is empty.
   bool read(std::vector<std::byte>& body);
 
@@ -162,7 +160,10 @@ class BlockReturns : public std::enable_shared_from_this<BlockReturns> {
   Buffer lend(const SharedRecord& record);
   // Whether so much is lent that one more block of this size should be copied instead: otherwise a
   // receiver that keeps payloads would leave the sender no room.
-  bool lends_much(uint64_t more_bytes) const;
+  bool lends_much(uint64_t more_bytes) const {
+    return lent_bytes_ + more_bytes > mapping_->arena(direction_).size() / 2 ||
+           lent_blocks_ >= SharedDirection::kMaxBlocks / 2;
+  }
   // Wakes the sender if it waits: a record was taken out.
   void offer_room();
 

@@ -5,6 +5,7 @@
 #include "support/connection_conformance.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
+#include "support/no_descriptors.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -92,11 +93,24 @@ TEST(SharedMemory, SaysThatNobodyIsThere) {
       connect_shared_memory("cohort-no", std::string(32, '0'), {}, {}, MessageLog::soon()));
 }
 
+// Unavailable would say that a peer is lost, for which callers wait.
+TEST(UnixSocket, SaysWhichLocalFailureThereIs) {
+  const std::string name = "cohort-test-" + std::to_string(::getpid());
+  const FileDescriptor listener = listen_unix(name);
+  EXPECT_ERROR(Code::AlreadyExists, "cannot listen at '" + name + "': Address already in use",
+               listen_unix(name));
+  const NoDescriptors none;
+  EXPECT_ERROR(Code::ResourceExhausted, "cannot create a socket: Too many open files",
+               listen_unix("another-" + name));
+  EXPECT_ERROR(Code::ResourceExhausted, "cannot create a socket: Too many open files",
+               connect_unix(name));
+}
+
 TEST(SharedMemory, AServerThatSaysNothingIsGivenUp) {
   const std::string name = "cohort-test-" + std::to_string(::getpid());
   const FileDescriptor silent = listen_unix(name);
   EXPECT_ERROR(
-      Code::DeadlineExceeded, "sends nothing",
+      Code::DeadlineExceeded, "sent nothing in time",
       connect_shared_memory(name, std::string(32, '0'), {}, {},
                             std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
 }

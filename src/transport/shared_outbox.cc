@@ -97,6 +97,7 @@ void SharedOutbox::send(Message message, WhenFull when_full) {
   if (end_.may_have_ended()) {
     if (const auto why = end_.why()) throw_if_error(*why);
   }
+  // A message never passes one that waits.
   if (queue_.empty() && advance_or_fail(outgoing)) return;
   auto queued = std::make_shared<Outgoing>(std::move(outgoing));
   queue_.push_back(queued);
@@ -148,13 +149,6 @@ void SharedOutbox::stop_leading() {
   const std::lock_guard lock(mutex_);
   send_queue();
   led_ = false;
-  changed_.notify_all();
-}
-
-void SharedOutbox::end() {
-  const std::lock_guard lock(mutex_);
-  queue_.clear();
-  has_queue_ = false;
   changed_.notify_all();
 }
 
@@ -217,6 +211,7 @@ bool SharedOutbox::write_whole(const Outgoing& outgoing) {
 
 bool SharedOutbox::write_parts(Outgoing& outgoing) {
   const size_t size = outgoing.image.size();
+  // The announcement and a first part need room, each with the length that stands before it.
   if (!ring_.has_room(2 * sizeof(SharedRecord) + 16)) return false;
   if (!outgoing.announced) {
     write_record(
@@ -242,7 +237,7 @@ bool SharedOutbox::write_parts(Outgoing& outgoing) {
 
 void SharedOutbox::take_returned_blocks() {
   const uint64_t now = shared_.returned.load();
-  if (now - returned_ > kBlocks) raise_malformed("it gave back more blocks than there are");
+  if (now - returned_ > kBlocks) raise_malformed("it gave back more blocks than exist");
   for (; returned_ != now; ++returned_) {
     const uint32_t number = shared_.returns[returned_ % kBlocks].load(std::memory_order_relaxed);
     if (!blocks_.give_back(number)) {

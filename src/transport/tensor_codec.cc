@@ -37,7 +37,7 @@ Buffer read_bytes(size_t size, MessageReader& reader) {
   return found;
 }
 
-void write_strings(const std::vector<std::string>& values, MessageWriter& writer) {
+void write_string_tensor(const std::vector<std::string>& values, MessageWriter& writer) {
   auto joined = std::make_shared<std::string>();
   for (const std::string& value : values) {
     writer.number(value.size());
@@ -46,7 +46,7 @@ void write_strings(const std::vector<std::string>& values, MessageWriter& writer
   write_bytes({std::as_bytes(std::span(std::as_const(*joined))), joined}, writer);
 }
 
-Tensor read_strings(const Shape& shape, MessageReader& reader) {
+Tensor read_string_tensor(const Shape& shape, MessageReader& reader) {
   std::vector<size_t> sizes(reader.checked_count(shape.num_elements()));
   size_t total = 0;
   for (size_t& size : sizes) {
@@ -116,14 +116,14 @@ void MessageWriter::put(const Tensor& value) {
   if (value.is_symbolic()) raise_symbolic(value, "sending");
   if (value.dtype() == kResource) {
     raise(Code::InvalidArgument,
-          "[Message] a resource (variable, queue) can not be sent to another task; send its value, "
+          "[Message] a resource (variable, queue) cannot be sent to another task; send its value, "
           "or place what uses it on the resource's device");
   }
   const Shape& shape = body(value).shape;
   number(1 + static_cast<uint64_t>(value.dtype())).number(shape.rank());
   for (const int64_t size : shape) number(size);
   if (value.dtype() == kString) {
-    write_strings(strings(value), *this);
+    write_string_tensor(strings(value), *this);
   } else {
     write_numbers(value, *this);
   }
@@ -134,7 +134,7 @@ void MessageReader::take(Tensor& value) {
   if (kind == kNothing) return;
   const auto dtype = static_cast<DType>(kind - 1);
   const Shape shape = read_shape(*this);
-  value = dtype == kString ? read_strings(shape, *this) : read_numbers(dtype, shape, *this);
+  value = dtype == kString ? read_string_tensor(shape, *this) : read_numbers(dtype, shape, *this);
 }
 
 }  // namespace cohort::internal

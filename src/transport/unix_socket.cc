@@ -18,7 +18,9 @@ constexpr int kFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 FileDescriptor make_socket() {
   FileDescriptor made(::socket(AF_UNIX, kFlags, 0));
-  if (!made) raise(Code::ResourceExhausted, "[UnixSocket] no socket: {}", errno_text(errno));
+  if (!made) {
+    raise(Code::ResourceExhausted, "[UnixSocket] cannot create a socket: {}", errno_text(errno));
+  }
   return made;
 }
 
@@ -40,7 +42,7 @@ std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.empty() || name.size() >= sizeof(address.sun_path)) {
-    raise(Code::InvalidArgument, "[UnixSocket] a name has 1 to {} bytes, this one {}",
+    raise(Code::InvalidArgument, "[UnixSocket] the name must have 1 to {} bytes, got {}",
           sizeof(address.sun_path) - 1, name.size());
   }
   std::memcpy(address.sun_path + 1, name.data(), name.size());
@@ -66,13 +68,6 @@ timespec time_left(Deadline deadline) {
   return {seconds.count(), std::chrono::nanoseconds(deadline - now - seconds).count()};
 }
 
-FileDescriptor make_counter() {
-  FileDescriptor made = make_event();
-  if (!made)
-    raise(Code::ResourceExhausted, "[SharedMemory] this process has no file descriptors left");
-  return made;
-}
-
 }  // namespace
 
 std::string random_text() {
@@ -85,7 +80,7 @@ FileDescriptor listen_unix(const std::string& name) {
   if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(made.get(), SOMAXCONN) != 0) {
     const int error = errno;
-    raise(code_of_errno(error), "[UnixSocket] can not listen at '{}': {}", name, errno_text(error));
+    raise(code_of_errno(error), "[UnixSocket] cannot listen at '{}': {}", name, errno_text(error));
   }
   return made;
 }
@@ -97,6 +92,7 @@ FileDescriptor connect_unix(const std::string& name) {
     const int error = errno;
     raise(peer_code(error), "[UnixSocket] cannot connect to '{}': {}", name, errno_text(error));
   }
+  // An abstract name has no permissions: a process of any user may listen at it.
   if (!is_same_user(made)) {
     raise(Code::PermissionDenied, "[SharedMemory] the process at '{}' runs as another user", name);
   }
@@ -110,7 +106,8 @@ FileDescriptor accept_unix(const FileDescriptor& listener) {
 std::pair<FileDescriptor, FileDescriptor> unix_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, kFlags, 0, ends) != 0) {
-    raise(Code::ResourceExhausted, "[UnixSocket] no pair of sockets: {}", errno_text(errno));
+    raise(Code::ResourceExhausted, "[UnixSocket] cannot create a pair of sockets: {}",
+          errno_text(errno));
   }
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
@@ -149,7 +146,7 @@ WithDescriptors receive_with_descriptors(const FileDescriptor& socket, size_t ma
                                          size_t max_descriptors, Deadline deadline) {
   const int waited[] = {socket.get()};
   if (!wait_readable(waited, deadline)[0]) {
-    raise(Code::DeadlineExceeded, "[UnixSocket] the other process sends nothing");
+    raise(Code::DeadlineExceeded, "[UnixSocket] the other process sent nothing in time");
   }
   WithDescriptors received{std::string(max_bytes, '\0'), {}};
   iovec content{received.bytes.data(), received.bytes.size()};
@@ -177,49 +174,6 @@ std::vector<bool> wait_readable(std::span<const int> descriptors, Deadline deadl
   std::vector<bool> readable;
   for (const pollfd& one : polled) readable.push_back(one.revents != 0);
   return readable;
-}
-
-PeerSignals::PeerSignals(std::array<FileDescriptor, kCount> sockets)
-    : sockets_(std::move(sockets)), local_{make_counter(), make_counter(), FileDescriptor()} {}
-
-void PeerSignals::notify(Sleeper sleeper) {
-  // Failing is fine: either the socket is full of wake-ups, or the other process is gone.
-  (void)::send(sockets_[sleeper].get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-void PeerSignals::wake(Sleeper sleeper) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(local_[sleeper].get(), &one, sizeof(one));
-}
-
-void PeerSignals::wait(std::initializer_list<Sleeper> sleepers, Deadline deadline) {
-  // A closed socket is always readable, so a sleeper with a local counter waits for that alone. The
-  // sender has no other thing to wait for, and is not to sleep.
-  const bool broken = is_broken();
-  std::array<int, 2 * kCount> waited;
-  waited.fill(-1);
-  for (const Sleeper sleeper : sleepers) {
-    if (!broken || !local_[sleeper]) waited[sleeper] = sockets_[sleeper].get();
-    waited[kCount + sleeper] = local_[sleeper].get();
-  }
-  const std::vector<bool> readable = wait_readable(waited, deadline);
-  for (size_t i = 0; i < kCount; ++i) {
-    if (readable[i]) drain(waited[i]);
-    uint64_t count = 0;
-    if (readable[kCount + i]) (void)!::read(waited[kCount + i], &count, sizeof(count));
-  }
-}
-
-void PeerSignals::drain(int socket) {
-  std::array<char, 64> bytes;
-  const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-    broken_.store(true, std::memory_order_release);
-  }
-}
-
-void PeerSignals::shut() {
-  for (const FileDescriptor& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
 }
 
 }  // namespace cohort::internal

@@ -7,7 +7,6 @@
 #include "base/thread_context.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
-#include "graph/graph_impl.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"
@@ -43,11 +42,6 @@ NamedHandle add_variable_handle(const VariableRequest& request) {
 UnplacedVariable variable_being_placed() {
   const UnplacedVariable* const variable = being_placed.get();
   return variable != nullptr ? *variable : UnplacedVariable();
-}
-
-bool builds_session_graph() {
-  const GraphBuilder* builder = thread_dispatch().builder;
-  return builder != nullptr && builder->makes_variables();
 }
 
 void follow_first_variable(const Variable& variable) {
@@ -94,13 +88,11 @@ Tensor GraphVariable::read() const {
 }
 
 Tensor GraphVariable::convert() const {
-  const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
-  const std::string key = fmt::format("read {}", graph->node_output(handle_.handle).node);
-  const Tensor value = graph->keep(key, [&] {
+  const Tensor value = keep_about("read", {handle_.handle}, [&] {
     const SoleColocation together(handle_.handle);
     return SingleVariable::read();
   });
-  return note_read(handle_, value, trainable_);
+  return note_read(handle_.handle, value, trainable_);
 }
 
 std::string GraphVariable::to_string() const {
@@ -108,17 +100,16 @@ std::string GraphVariable::to_string() const {
                      cohort::to_string(handle_.dtype));
 }
 
-namespace {
-
-std::vector<GraphImpl::VariableRecord> current_variables() {
-  return current_graph()->variables([](const GraphImpl::VariableRecord& record) {
-    return std::make_shared<GraphVariable>(record);
-  });
+bool is_of_graph(const Variable& variable) {
+  const VariableImpl* impl = VariableAccess::impl(variable).get();
+  return dynamic_cast<const GraphVariable*>(impl) != nullptr;
 }
 
+namespace {
+
 std::optional<Variable> find_variable(const std::string& name) {
-  for (const auto& record : current_variables()) {
-    if (record.variable->name() == name) return VariableAccess::make(record.variable);
+  for (const Variable& variable : global_variables()) {
+    if (variable.name() == name) return variable;
   }
   return std::nullopt;
 }
@@ -173,25 +164,41 @@ Tensor names_where(const std::vector<std::string>& names, const std::vector<Tens
   return apply(kRepeat, {Tensor::from(names), cast(stack(flags), kInt64)}, {});
 }
 
+// Whether all shards or copies of the variable have a value.
+Tensor are_parts_initialized(const VariableImpl& variable) {
+  std::vector<Tensor> flags;
+  for (const Variable& part : variable.parts()) flags.push_back(is_variable_initialized(part));
+  if (!flags[0].is_symbolic()) return Tensor(variable.is_initialized());
+  return keep_about("all initialized", flags, [&] { return all(stack(flags)); });
+}
+
 }  // namespace
 }  // namespace internal
 
-Variable get_variable(std::string_view name, const GetVariableOptions& options) {
+Variable get_variable(std::string_view name, const GetVariableOptions& options, Site site) {
+  const internal::SiteScope there(site);
   const std::optional<Variable> found =
       internal::find_variable(internal::name_prefix() + std::string(name));
   if (found && options.reuse == Reuse::No) {
     internal::raise(Code::AlreadyExists,
-                    "[GetVariable] '{}' exists already; .reuse = Reuse::Yes gives that one", name);
+                    "[GetVariable] variable '{}' already exists; set .reuse = Reuse::Yes to get it",
+                    name);
   }
   if (!found && options.reuse == Reuse::Yes) {
-    internal::raise(Code::NotFound, "[GetVariable] there is no variable '{}' to reuse", name);
+    internal::raise(Code::NotFound,
+                    "[GetVariable] variable '{}' does not exist and cannot be reused; get it with "
+                    "Reuse::No or Reuse::Auto first",
+                    name);
   }
   return found ? internal::check_reused(*found, options) : internal::make_named(name, options);
 }
 
 std::vector<Variable> global_variables() {
   std::vector<Variable> all;
-  for (const auto& record : internal::current_variables()) {
+  const auto load = [](const internal::GraphImpl::VariableRecord& record) {
+    return std::make_shared<internal::GraphVariable>(record);
+  };
+  for (const auto& record : internal::current_graph()->variables(load)) {
     all.push_back(internal::VariableAccess::make(record.variable));
   }
   return all;
@@ -203,7 +210,8 @@ std::vector<Variable> trainable_variables() {
   return all;
 }
 
-Tensor global_variables_initializer() {
+Tensor global_variables_initializer(Site site) {
+  const internal::SiteScope there(site);
   std::vector<Tensor> assignments;
   for (const auto& record : internal::current_graph()->variables()) {
     assignments.push_back(record.initializer);
@@ -211,7 +219,8 @@ Tensor global_variables_initializer() {
   return internal::kept_group("init", assignments);
 }
 
-Variable local_variable(const Initializer& initializer, const VariableOptions& options) {
+Variable local_variable(const Initializer& initializer, const VariableOptions& options, Site site) {
+  const internal::SiteScope there(site);
   // A replica_device_setter does not treat a constant as a parameter, and the variable is colocated
   // with the constant.
   const Tensor anchor = constant(Tensor(int64_t{0}), options.name + "/anchor");
@@ -233,51 +242,59 @@ std::vector<Variable> local_variables() {
   return all;
 }
 
-Tensor local_variables_initializer() {
+Tensor local_variables_initializer(Site site) {
+  const internal::SiteScope there(site);
   std::vector<Tensor> assignments;
   for (const auto& made : internal::current_locals()) assignments.push_back(made->initializer());
   return internal::kept_group("init_local", assignments);
 }
 
-Tensor is_variable_initialized(const Variable& variable) {
+Tensor is_variable_initialized(const Variable& variable, Site site) {
+  const internal::SiteScope there(site);
   const auto& impl = internal::VariableAccess::impl(variable);
-  if (!impl->handle().handle.is_symbolic()) return Tensor(impl->is_initialized());
+  if (!impl->parts().empty()) return internal::are_parts_initialized(*impl);
   const Tensor& handle = impl->handle().handle;
-  const auto graph = internal::graph_of(handle);
-  return graph->keep(fmt::format("is initialized {}", graph->node_output(handle).node), [&] {
+  if (!handle.is_symbolic()) return Tensor(impl->is_initialized());
+  return internal::keep_about("is initialized", {handle}, [&] {
     const internal::SoleColocation together(handle);
     return internal::is_variable_initialized(impl->handle());
   });
 }
 
-Tensor report_uninitialized_variables(const std::vector<Variable>& variables) {
+Tensor report_uninitialized_variables(const std::vector<Variable>& variables, Site site) {
+  const internal::SiteScope there(site);
   std::vector<std::string> names;
-  for (const Variable& variable : variables) names.push_back(variable.name());
+  std::vector<Tensor> flags;
+  for (const Variable& variable : variables) {
+    names.push_back(variable.name());
+    flags.push_back(is_variable_initialized(variable));
+  }
   const auto report = [&] {
     const NameScope outside("");
     const NameScope scope("report_uninitialized_variables");
     if (names.empty()) return constant(Tensor::from(names));
     std::vector<Tensor> missing;
-    for (const Variable& variable : variables) {
-      missing.push_back(logical_not(is_variable_initialized(variable)));
-    }
+    for (const Tensor& flag : flags) missing.push_back(logical_not(flag));
     return internal::names_where(names, missing);
   };
-  if (!building_graph()) return report();
-  return internal::current_graph()->keep(fmt::format("uninitialized {}", fmt::join(names, " ")),
-                                         report);
+  const std::string key = fmt::format("uninitialized {}", fmt::join(names, " "));
+  std::vector<Tensor> asked = flags;
+  std::erase_if(asked, [](const Tensor& flag) { return !flag.is_symbolic(); });
+  if (!asked.empty()) return internal::keep_about(key, asked, report);
+  return building_graph() ? internal::current_graph()->keep(key, report) : report();
 }
 
-Tensor report_uninitialized_variables() {
+Tensor report_uninitialized_variables(Site site) {
   std::vector<Variable> all = global_variables();
   const std::vector<Variable> locals = local_variables();
   all.insert(all.end(), locals.begin(), locals.end());
-  return report_uninitialized_variables(all);
+  return report_uninitialized_variables(all, site);
 }
 
 std::optional<Variable> find_global_step() { return internal::find_variable("global_step"); }
 
-Variable global_step() {
+Variable global_step(Site site) {
+  const internal::SiteScope there(site);
   const NameScope outside("");
   const Variable step = get_variable("global_step", {.shape = {},
                                                      .dtype = kInt64,

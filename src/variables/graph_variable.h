@@ -15,9 +15,6 @@ struct UnplacedVariable {
 // The variable whose handle this thread is adding to a graph; empty when there is none.
 UnplacedVariable variable_being_placed();
 
-// Whether a variable that this thread makes is a node of a graph that sessions run.
-bool builds_session_graph();
-
 // Places the variable with the first variable of its graph, made before it or after, unless the
 // variable asks for a job itself. Without a task, each worker would have a variable of its own, and
 // the chief initialises only one of them.
@@ -46,5 +43,8 @@ class GraphVariable : public SingleVariable {
  private:
   Tensor initializer_;
 };
+
+// Whether the variable is a GraphVariable.
+bool is_of_graph(const Variable& variable);
 
 }  // namespace cohort::internal

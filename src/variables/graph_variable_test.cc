@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "graph/graph_impl.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
@@ -75,7 +76,7 @@ TEST(GraphVariable, QueuesAndAccumulatorsWaitForNothingEither) {
   const auto building = graph.as_default();
   const Tensor fed = placeholder(kFloat32, {}, "fed");
   auto after = control_dependencies({fed * 2.f});
-  FifoQueue queue({.dtypes = {kFloat32}, .shapes = {Shape{}}});
+  FifoQueue queue({.components = {{kFloat32, Shape{}}}});
   ConditionalAccumulator sum({.dtype = kFloat32, .shape = Shape{}});
   after.close();
   Session session;
@@ -166,6 +167,30 @@ TEST(MetricsInGraphs, AreLocalToTheWorker) {
   Session session;
   session.run(local_variables_initializer());
   EXPECT_EQ(session.run(mean.result()).to<double>(), 0);
+}
+
+TEST(MetricsInGraphs, GiveOneNodeToAllWhoAskForTheResult) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const metrics::Mean mean, other;
+  const metrics::Auc auc;
+  Session session;
+  session.run(local_variables_initializer());
+  const Tensor result = mean.result();
+  graph.finalize();
+  EXPECT_EQ(mean.result().name(), result.name());
+  EXPECT_NE(other.result().name(), result.name());
+  EXPECT_EQ(session.run(auc.result()).to<double>(), 0);
+  EXPECT_EQ(auc.result().name(), auc.result().name());
+}
+
+TEST(MetricsInGraphs, HaveAResultOfTheirOwnAfterControlDependencies) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const metrics::Mean mean;
+  const Tensor result = mean.result();
+  const auto after = control_dependencies({constant(1.f)});
+  EXPECT_NE(mean.result().name(), result.name());
 }
 
 // One worker's program; nothing but the model is inside a device scope that names the ps.
@@ -363,6 +388,121 @@ TEST(Places, OfAWriteAndOfAnIndexAreInTheirErrors) {
   }
 }
 
+// Checks that all nodes that `call` adds are made on one line of this file.
+void expect_one_line_here(const Graph& graph, const std::function<void()>& call) {
+  const int first = static_cast<int>(graph.size());
+  const std::set<int> lines = lines_of(graph, call);
+  EXPECT_EQ(makers(graph, first), kThisFile);
+  EXPECT_EQ(lines.size(), 1);
+  EXPECT_FALSE(lines.contains(0));
+}
+
+TEST(Places, OfAReadAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Variable v(1.f);
+  const ShardedVariable table({Variable(zeros({2, 2})), Variable(zeros({2, 2}))});
+  expect_one_line_here(graph, [&] { v.read_value(); });
+  expect_one_line_here(graph, [&] { v.value(); });
+  expect_one_line_here(graph, [&] { table.read_value(); });
+}
+
+TEST(Places, OfANewVariableAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Initializer one = [] { return Tensor(1.f); };
+  const Shape small{2, 2};
+  const GetVariableOptions glorot{.shape = small};
+  const GetVariableOptions counted{.shape = {}, .dtype = kInt64};
+  const GetVariableOptions normal{.shape = small, .initializer = nn::he_normal()};
+  expect_one_line_here(graph, [&] { Variable(1.f); });
+  expect_one_line_here(graph, [&] { Variable(Tensor({1.f, 2.f})); });
+  expect_one_line_here(graph, [&] { const Variable made(one); });
+  expect_one_line_here(graph, [&] { local_variable(one); });
+  expect_one_line_here(graph, [&] { get_variable("glorot", glorot); });
+  expect_one_line_here(graph, [&] { get_variable("counted", counted); });
+  expect_one_line_here(graph, [&] { get_variable("normal", normal); });
+  expect_one_line_here(graph, [&] { global_step(); });
+  expect_one_line_here(graph, [&] { nn::Dense(2, 3); });
+  expect_one_line_here(graph, [&] { nn::Conv2d(1, 2, 3); });
+  expect_one_line_here(graph, [&] { nn::BatchNorm(2); });
+  expect_one_line_here(graph, [&] { nn::LayerNorm(2); });
+  expect_one_line_here(graph, [&] { nn::Embedding(2, 3); });
+}
+
+TEST(Places, OfTheUsersOwnInitializersAreTheirs) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const int line = __LINE__ + 1;
+  const auto own = [](const Shape& shape, DType dtype) { return exp(ones(shape, dtype)); };
+  get_variable("named", {.shape = {2}, .initializer = own});
+  const nn::Dense dense(2, 3, {.kernel_initializer = own});
+  std::set<int> lines;
+  for (const NodeInfo& node : graph.nodes()) {
+    if (node.op == "Exp") lines.insert(node.site.line);
+  }
+  EXPECT_EQ(lines, std::set<int>{line});
+}
+
+TEST(Places, OfANewVariableAreInErrorsOfItsPlacement) {
+  Graph graph;
+  const auto building = graph.as_default();
+  Variable far;
+  const int line = __LINE__ + 3;
+  {
+    const DeviceScope there("/job:ps/task:3");
+    far = Variable(1.f, {.name = "far"});
+  }
+  const Tensor read = far.read_value();
+  Session session;
+  EXPECT_ERROR(Code::InvalidArgument, "graph_variable_test.cc:" + std::to_string(line),
+               session.run(read));
+}
+
+TEST(Places, OfMetricsAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor values = placeholder(kFloat32, {4});
+  const Tensor labels = placeholder(kInt64, {4});
+  const Tensor scores = placeholder(kFloat32, {4, 3});
+  const int first = static_cast<int>(graph.size());
+  metrics::Mean mean;
+  metrics::Accuracy accuracy;
+  metrics::SparseCategoricalAccuracy sparse;
+  metrics::Auc auc;
+  EXPECT_EQ(makers(graph, first), kThisFile);
+  expect_one_line_here(graph, [&] { mean.update(values); });
+  expect_one_line_here(graph, [&] { mean.update(values, values); });
+  expect_one_line_here(graph, [&] { accuracy.update(labels, labels); });
+  expect_one_line_here(graph, [&] { sparse.update(labels, scores); });
+  expect_one_line_here(graph, [&] { auc.update(values, values); });
+  expect_one_line_here(graph, [&] { mean.reset(); });
+}
+
+TEST(Places, OfClippedGradientsAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Gradients gradients{placeholder(kFloat32, {2})};
+  expect_one_line_here(graph, [&] { optim::clip_by_value(gradients, 1); });
+  expect_one_line_here(graph, [&] { optim::clip_by_norm(gradients, 1); });
+  expect_one_line_here(graph, [&] { optim::clip_by_global_norm(gradients, 1); });
+  expect_one_line_here(graph, [&] { optim::global_norm(gradients); });
+}
+
+TEST(Places, OfQuestionsAboutVariablesAreTheCallersLine) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const std::vector<Variable> variables{Variable(1.f)};
+  local_variable(Initializer([] { return Tensor(1.f); }));
+  const optim::Sgd sgd;
+  expect_one_line_here(graph, [&] { is_variable_initialized(variables[0]); });
+  expect_one_line_here(graph, [&] { report_uninitialized_variables(variables); });
+  expect_one_line_here(graph, [&] { report_uninitialized_variables(); });
+  expect_one_line_here(graph, [&] { global_variables_initializer(); });
+  expect_one_line_here(graph, [&] { local_variables_initializer(); });
+  expect_one_line_here(graph, [&] { sgd.iterations(); });
+}
+
 TEST(Places, OfAnUpdateAreTheCallersLine) {
   Graph graph;
   const auto building = graph.as_default();
@@ -408,6 +548,7 @@ TEST(Places, OfLayersAreTheCallersLine) {
   nn::Flatten()(image);
   nn::Dropout()(x);
   nn::BatchNorm()(x);
+  nn::LayerNorm()(x);
   nn::BatchNorm({.formula = Formula::TensorFlow})(x);
   nn::Sequential{nn::Dense(3), nn::relu, nn::softmax, nn::BatchNorm(), nn::Dense(1)}(x);
   EXPECT_EQ(makers(graph, first), kThisFile);

@@ -3,9 +3,12 @@
 #include "base/raise.h"
 #include "cohort/nn_layers.h"
 #include "cohort/random.h"
+#include "graph/scopes.h"
 
 namespace cohort::nn {
 namespace {
+
+using cohort::internal::LibraryCode;
 
 // How many inputs a unit has, and how many units its output goes to. A shape of two sizes is a
 // dense kernel; a longer one is a convolution: (output channels, input channels, window...).
@@ -35,6 +38,7 @@ using Variance = double (*)(const Shape&);
 
 Initializer uniform_of(Variance variance) {
   return [variance](const Shape& shape, DType dtype) {
+    const LibraryCode here;
     const double limit = std::sqrt(3 * variance(shape));
     return random::uniform(shape, {.low = -limit, .high = limit, .dtype = dtype});
   };
@@ -45,6 +49,7 @@ constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 Initializer normal_of(Variance variance) {
   return [variance](const Shape& shape, DType dtype) {
+    const LibraryCode here;
     const double stddev = std::sqrt(variance(shape)) / kTruncatedDeviation;
     return random::truncated_normal(shape, {.stddev = stddev, .dtype = dtype});
   };
@@ -62,7 +67,10 @@ Initializer zeros() { return constant(0); }
 Initializer ones() { return constant(1); }
 
 Initializer constant(double value) {
-  return [value](const Shape& shape, DType dtype) { return fill(shape, cast(value, dtype)); };
+  return [value](const Shape& shape, DType dtype) {
+    const LibraryCode here;
+    return fill(shape, cast(value, dtype));
+  };
 }
 
 Initializer uniform(double low, double high) {
@@ -71,6 +79,7 @@ Initializer uniform(double low, double high) {
                             "[uniform] low must be less than high, got {} and {}", low, high);
   }
   return [=](const Shape& shape, DType dtype) {
+    const LibraryCode here;
     return random::uniform(shape, {.low = low, .high = high, .dtype = dtype});
   };
 }
@@ -78,6 +87,7 @@ Initializer uniform(double low, double high) {
 Initializer normal(double mean, double stddev) {
   check_stddev("normal", stddev);
   return [=](const Shape& shape, DType dtype) {
+    const LibraryCode here;
     return random::normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
   };
 }
@@ -85,6 +95,7 @@ Initializer normal(double mean, double stddev) {
 Initializer truncated_normal(double mean, double stddev) {
   check_stddev("truncated_normal", stddev);
   return [=](const Shape& shape, DType dtype) {
+    const LibraryCode here;
     return random::truncated_normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
   };
 }

@@ -27,30 +27,12 @@ class SingleVariable : public VariableImpl {
   VariableHandle handle_;
 };
 
-// A variable without a strategy: one copy, on the device where it was made.
-class LocalVariable : public SingleVariable {
- public:
-  explicit LocalVariable(const VariableRequest& request);
-
-  std::string device() const override;
-  bool is_initialized() const override;
-  std::shared_ptr<VariableImpl> deep_copy() const override;
-  std::string to_string() const override;
-};
-
 // The value of the request's initializer, cast to the requested dtype and checked against the
 // requested shape. No tape records how the value is made.
 Tensor initial_value(const VariableRequest& request);
 
 // While it lives, this thread reads variables row by row, so caches are neither asked nor filled: a
 // cache would hold the whole table.
-class [[nodiscard]] RowReads : ContextValue<bool> {
- public:
-  RowReads() : ContextValue(reading_, true) {}
-  static bool active() { return reading_.get(); }
-
- private:
-  static inline constinit ContextSlot<bool> reading_;
-};
+class [[nodiscard]] RowReads : public ContextFlag<RowReads> {};
 
 }  // namespace cohort::internal

@@ -38,12 +38,15 @@ Tensor initial_value(const VariableRequest& request) {
     raise(Code::InvalidArgument, "[Variable] '{}': the initializer is empty", request.options.name);
   }
   const RecordingPause pause;
-  Tensor value = identity(request.initializer());
+  const Tensor initial = [&] {
+    const UsersCode initializer;
+    return request.initializer();
+  }();
+  Tensor value = identity(initial);
   if (request.options.dtype) value = cast(value, *request.options.dtype);
   if (!value.shape().is_compatible_with(request.options.shape)) {
-    raise(Code::InvalidArgument,
-          "[Variable] '{}' is to have shape {}, but its initial value has {}", request.options.name,
-          request.options.shape.to_string(), value.shape().to_string());
+    raise(Code::InvalidArgument, "[Variable] '{}' must have shape {}, but its initial value has {}",
+          request.options.name, request.options.shape.to_string(), value.shape().to_string());
   }
   return value;
 }
@@ -59,43 +62,33 @@ VariableHandle make_handle(const VariableRequest& request) {
           shape};
 }
 
-}  // namespace
+// A variable without a strategy: one copy, on the device where it was made.
+class LocalVariable : public SingleVariable {
+ public:
+  explicit LocalVariable(const VariableRequest& request) : SingleVariable(request.options) {
+    handle_ = make_handle(request);
+  }
 
-LocalVariable::LocalVariable(const VariableRequest& request) : SingleVariable(request.options) {
-  handle_ = make_handle(request);
-}
+  std::string device() const override { return handle_.handle.device(); }
+  bool is_initialized() const override { return cell_of(handle_.handle).is_initialized(); }
 
-std::string LocalVariable::device() const { return handle_.handle.device(); }
+  std::shared_ptr<VariableImpl> deep_copy() const override {
+    const DeviceScope here(device());
+    const auto copy = std::make_shared<LocalVariable>(
+        VariableRequest{[value = cell_of(handle_.handle).read()] { return value; }, options_});
+    copy->strategy = strategy;
+    return copy;
+  }
 
-bool LocalVariable::is_initialized() const { return cell_of(handle_.handle).is_initialized(); }
+  std::string to_string() const override {
+    return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),
+                       handle_.shape.to_string(), cohort::to_string(handle_.dtype),
+                       format_like_python(cell_of(handle_.handle).read()));
+  }
+};
 
-std::shared_ptr<VariableImpl> LocalVariable::deep_copy() const {
-  const DeviceScope here(device());
-  const auto copy = std::make_shared<LocalVariable>(
-      VariableRequest{[value = cell_of(handle_.handle).read()] { return value; }, options_});
-  copy->strategy = strategy;
-  return copy;
-}
-
-std::string LocalVariable::to_string() const {
-  return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),
-                     handle_.shape.to_string(), cohort::to_string(handle_.dtype),
-                     format_like_python(cell_of(handle_.handle).read()));
-}
-
-std::vector<VariableCreator>& variable_creators() {
-  static constinit ContextSlot<std::vector<VariableCreator>> slot;
-  return slot.get();
-}
-
-namespace {
 constinit ContextSlot<ValuesAreMadeHere*> values_are_made_here;
-}  // namespace
 
-ValuesAreMadeHere::ValuesAreMadeHere() : ContextValue(values_are_made_here, this) {}
-ValuesAreMadeHere* ValuesAreMadeHere::innermost() { return values_are_made_here.get(); }
-
-namespace {
 // What a copy of the graph must know of the variable.
 VariableOptions recorded_options(const VariableImpl& variable) {
   VariableOptions options = variable.options();
@@ -103,7 +96,27 @@ VariableOptions recorded_options(const VariableImpl& variable) {
   return options;
 }
 
+// Asks the creators from number `depth` outwards, then makes the variable.
+Variable create(size_t depth, const VariableRequest& request) {
+  if (depth == 0) return make_ordinary_variable(request);
+  const VariableCreator creator = variable_creators()[depth - 1];
+  return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
+}
+
+Variable create(const VariableRequest& request, Site site) {
+  const SiteScope there(site);
+  return create(variable_creators().size(), request);
+}
+
 }  // namespace
+
+std::vector<VariableCreator>& variable_creators() {
+  static constinit ContextSlot<std::vector<VariableCreator>> slot;
+  return slot.get();
+}
+
+ValuesAreMadeHere::ValuesAreMadeHere() : ContextValue(values_are_made_here, this) {}
+ValuesAreMadeHere* ValuesAreMadeHere::innermost() { return values_are_made_here.get(); }
 
 Variable make_ordinary_variable(const VariableRequest& request) {
   if (builds_session_graph()) {
@@ -124,26 +137,16 @@ Variable make_ordinary_variable(const VariableRequest& request) {
   return VariableAccess::make(std::make_shared<LocalVariable>(request));
 }
 
-namespace {
-
-// Asks the creators from number `depth` outwards, then makes the variable.
-Variable create(size_t depth, const VariableRequest& request) {
-  if (depth == 0) return make_ordinary_variable(request);
-  const VariableCreator creator = variable_creators()[depth - 1];
-  return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
-}
-
-}  // namespace
 }  // namespace internal
 
 using internal::ScatterOp;
 using internal::VariableAccess;
 
-Variable::Variable(const Initializer& initializer, const VariableOptions& options)
-    : Variable(internal::create(internal::variable_creators().size(), {initializer, options})) {}
+Variable::Variable(const Initializer& initializer, const VariableOptions& options, Site site)
+    : Variable(internal::create({initializer, options}, site)) {}
 
-Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
-    : Variable(Initializer(internal::ConstantInitializer{initial_value}), options) {}
+Variable::Variable(const Tensor& initial_value, const VariableOptions& options, Site site)
+    : Variable(Initializer(internal::ConstantInitializer{initial_value}), options, site) {}
 
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 
@@ -162,7 +165,10 @@ VariableAggregation Variable::aggregation() const {
 bool Variable::is_initialized() const { return VariableAccess::impl(*this)->is_initialized(); }
 Variable Variable::deep_copy() const { return Variable(VariableAccess::impl(*this)->deep_copy()); }
 
-Tensor Variable::read_value() const { return VariableAccess::impl(*this)->read(); }
+Tensor Variable::read_value(Site site) const {
+  const internal::SiteScope there(site);
+  return VariableAccess::impl(*this)->read();
+}
 Variable::operator Tensor() const { return VariableAccess::impl(*this)->convert(); }
 Tensor Variable::operator[](internal::Subscript index) const {
   const internal::SiteScope there(index.site());

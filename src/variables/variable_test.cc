@@ -26,10 +26,11 @@ TEST(Variable, HoldsNothingUntilAnotherIsAssignedToIt) {
   Variable v;
   EXPECT_FALSE(v.defined());
   EXPECT_EQ(v.to_string(), "<Variable undefined>");
-  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v.read_value());
-  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v.assign(1.f));
-  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v + 1.f);
-  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", GradientTape().watch(v));
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] this variable holds nothing", v.read_value());
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] this variable holds nothing", v.assign(1.f));
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] this variable holds nothing", v + 1.f);
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] this variable holds nothing",
+               GradientTape().watch(v));
   std::vector<Variable> several(2);
   several[0] = Variable(2.f);
   v = several[0];
@@ -107,7 +108,7 @@ TEST(Variable, Prints) {
 
 TEST(Variable, NamesWrongOptions) {
   EXPECT_ERROR(Code::InvalidArgument,
-               "[Variable] 'w' is to have shape (3,), but its initial value has (2,)",
+               "[Variable] 'w' must have shape (3,), but its initial value has (2,)",
                Variable({1.f, 2.f}, {.name = "w", .shape = {3}}));
   EXPECT_ERROR(Code::InvalidArgument, "string", Variable("text", {.dtype = kFloat32}));
   EXPECT_ERROR(Code::InvalidArgument, "[Variable] 'Variable': the initializer is empty",

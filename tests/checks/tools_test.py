@@ -47,8 +47,21 @@ class Source(Scratch):
         self.assert_fails("src/ops/rows.cc:1: OutOfRange is the end of data")
 
     def test_iterators_and_comparisons_pass(self):
-        self.write("src/data/iterator.cc", 'raise(Code::OutOfRange, "no more elements");\n')
+        self.write("src/data/iterator.cc", 'raise(Code::OutOfRange, "[Iterator] no more elements");\n')
         self.write("src/a/b.cc", "if (status.code == Code::OutOfRange) return;\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_error_or_a_message_of_the_log_without_its_operation_fails(self):
+        for text in ('raise(Code::NotFound,\n  "no file {}", path);', 'throw Error(Code::NotFound, "no file");'):
+            self.write("src/a/b.cc", text)
+            self.assert_fails("src/a/b.cc:1: the text of an error begins with its operation")
+        for text in ('log_info("no file {}", path);', 'log_at(level, "no file {}", path);'):
+            self.write("src/a/b.cc", text)
+            self.assert_fails("src/a/b.cc:1: a message of the log begins with its component")
+
+    def test_texts_with_their_operation_or_made_elsewhere_pass(self):
+        self.write("src/a/b.cc", 'raise(Code::NotFound, "[{}] no file", op);\nraise(code, "{}; try again", text);\n'
+                                 'log_at(level, "[Open] no file");\nlog_info("{}", text);\n')
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
     def test_a_wait_of_its_own_fails(self):
@@ -99,6 +112,15 @@ class Source(Scratch):
         self.write("src/data/a.cc", 'std::string_view kind() const override { return "Shuffle"; }\n')
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
+    def test_a_message_without_its_component_fails(self):
+        for text in ('log_info("goes on");', 'log_warning(\n    "{} goes on", name);'):
+            self.write("src/a/b.cc", text)
+            self.assert_fails("src/a/b.cc:1: a message of the log begins with its component")
+
+    def test_messages_with_their_component_pass(self):
+        self.write("src/a/b.cc", 'log_info("[Trainer] goes on");\nlog_error("{}", text);\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
     def test_two_files_of_one_name_fail(self):
         self.write("src/a/rows.cc", "")
         self.write("src/b/rows.cc", "")
@@ -127,7 +149,7 @@ class Words(Scratch):
 
     def page(self, not_yet):
         self.write("tools/words.txt", "words:\nfolder: directory\nRollCall: Bootstrap\nkMost*: kMax*\n"
-                   "phrases:\nnobody: no task\n(is|are) no [a-z]+: does not\nnot yet:\n" + not_yet + "\n")
+                   "identifiers:\nway|own_(id|name): kind, local_...\nphrases:\nnobody: no task\n(is|are) no [a-z]+: does not\nnot yet:\n" + not_yet + "\n")
 
     def check(self):
         return self.run_tool(ROOT / "tools/check_words.py", self.root)
@@ -163,6 +185,18 @@ class Words(Scratch):
             self.write(name, "int a;\nint folder;\n")
             self.assert_fails(f"{name}:2: 'folder' is not our word")
             self.write(name, "int a;\n")
+
+    def test_a_private_word_fails_in_the_name_of_a_file(self):
+        self.write("src/new/make_folder_test.cc", "int a;\n")
+        self.assert_fails("src/new/make_folder_test.cc:1: 'folder' is not our word")
+
+    def test_an_identifier_that_is_refused_may_be_a_word_of_comments_texts_and_tests(self):
+        self.write("src/new/b.cc", 'int a;  // on the way\nsay("in a way");\nint by_way, own_ids;\n')
+        self.write("src/new/b_test.cc", "int way;\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+        self.write("src/new/b.cc", 'say("in // a way");\nint way;\nint own_id;\n')
+        self.assert_fails("src/new/b.cc:2: 'way' says too little; write kind, local_...")
+        self.assert_fails("src/new/b.cc:3: 'own_id' says too little")
 
     def test_an_odd_phrase_in_a_comment_fails_unless_it_is_quoted(self):
         self.write("src/new/b.cc", 'int b;\nint a;  // which Nobody reads\n')
@@ -243,6 +277,27 @@ class Documents(Scratch):
         self.assertEqual(self.check()[0], 0, self.check()[1])
         self.names("`receive_all()`", "docs/more/b.md")
         self.assertIn("docs/more/b.md:1: 'receive_all()' does not exist", self.check()[1])
+
+    def test_a_function_beside_a_file_must_be_in_that_file(self):
+        self.write("src/a/tree.cc", "void descend();\n")
+        for good in ("`src/a/ring.cc`, `Group::leave`, `send_all`, and `descend` in `src/a/tree.cc`, `send_all` in `src/a/ring.cc`",
+                     "(`descend`,\n`src/a/tree.cc`)", "`descend`, then `src/a/ring.cc`", "`src/a/{ring,tree}.cc`, `descend`",
+                     "| a | `descend`, `send_all` | `src/a/tree.cc`, `src/a/ring.cc` |"):
+            self.names(good)
+            self.assertEqual(self.check()[0], 0, self.check()[1])
+        for bad in ("`src/a/ring.cc`, `Group::leave`, `descend`", "`descend` in `src/a/ring.cc`", "(`descend`, `src/a/ring.cc`)",
+                    "`src/a/tree.cc`, `descend` in `src/a/ring.cc`", "| `descend` | `src/a/ring.cc` |"):
+            self.names(f"first\n{bad}")
+            self.assertIn("docs/architecture.md:2: 'descend in src/a/ring.cc' does not exist", self.check()[1])
+
+    def test_a_file_that_a_comment_names_must_exist(self):
+        self.write("src/a/tree.h", '// See ring.cc, src/a/ring.cc and a/{ring,tree}.cc; "gone.cc:1" is an example.\nFile f("gone.cc");\n')
+        self.write("src/a/tree.cc", "")
+        self.write("src/a/ring.h", "")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+        for gone in ("gone.cc", "src/b/ring.cc", "b/ring.cc", "PLAN.md"):
+            self.write("src/a/tree.h", f"// One.\nint a;  // see {gone}.\n")
+            self.assertIn(f"src/a/tree.h:2: '{gone}' does not exist", self.check()[1])
 
     def test_names_of_others_and_programs_pass(self):
         self.names("`std::chrono`, `tf.function`, `--option`\n```\nreceive_all();\n```")
@@ -327,6 +382,12 @@ class Layers(Scratch):
         self.write("include/cohort/d.h", "#include <fmt/format.h>\n")
         self.assert_fails("not a C++ standard header")
 
+    def test_a_refused_standard_header_fails(self):
+        self.write("tools/layers.txt", "low:\nhigh: low\nonly Big: src/high\nwithout regex map: include/cohort/c.h\n")
+        self.assertEqual(self.check()[0], 0)
+        self.write("include/cohort/d.h", "#include <regex>\n")
+        self.assert_fails("include/cohort/d.h: include/cohort/c.h reaches this header and must do without <regex>")
+
     def test_a_reserved_header_elsewhere_fails(self):
         self.write("src/low/a.h", "#  include <Big/other.h>\n")
         self.assert_fails("src/low/a.h: only src/high may include <Big/other.h>")
@@ -334,6 +395,22 @@ class Layers(Scratch):
     def test_an_unused_reservation_fails(self):
         self.write("src/high/b.cc", '#include "low/a.h"\n')
         self.assert_fails("src/high may include Big, but does not")
+
+
+    def test_a_function_that_a_higher_module_defines_needs_a_reason(self):
+        self.write("src/low/a.h", "#include <vector>\nstruct A {\n  int own();\n};\n// int other();\n"
+                   "int* find(std::vector<int> in = {},\n         int at);\nint here(int a) {\n}\n")
+        self.write("src/low/a.cc", '#include "low/a.h"\nint other() {\n}\n')
+        above = '#include <Big/big.h>\n#include "low/a.h"\n'
+        self.write("src/high/b.cc", above + "int other() {\n}\nint A::own() {\n}\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+        self.write("src/high/b.cc", above + "int* internal::find(std::vector<int> in, int at) {\n}\n")
+        self.assert_fails("src/low/a.h: src/high defines find(); give layers.txt the reason")
+        page = self.root / "tools/layers.txt"
+        page.write_text(page.read_text() + "higher find: high, for a test\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+        self.write("src/high/b.cc", above)
+        self.assert_fails("layers.txt: high does not define find for a lower module; take it out")
 
 
 class Format(Scratch):
@@ -664,6 +741,24 @@ class DocPrograms(Scratch):
         self.assertEqual(run("$ cohort run -n 2 ./a\none\nrun -n 2\ntwo\n"), (0, ""))
         self.assertIn("-three", run("$ cohort run -n 2 ./a\none\nrun -n 2\nthree\n")[1])
         self.assertEqual(run("one\ntwo\n")[0], 1)
+
+    def test_the_examples_of_headers_become_functions_and_keep_their_lines(self):
+        header = self.write("a.h", "// Text.\n//\n//   int x = 1;\n//   f(x);\n// Text.\n  //   g();\nint a;  //   not this\n"
+                                   "//  Nor this.\n//   struct A {};\n//   h();\n//\n//   A f(int x) {\n//\n//   }\n//\n//   end();\n")
+        torch = self.write("torch_a.h", "//   if (x) {\n//   }\n")
+        code, output = self.run_tool(ROOT / "tools/doc_programs.py", "headers", self.root / "out", header, torch)
+        self.assertEqual((code, output), (0, ""))
+        text = (self.root / "out/examples.cc").read_text()
+        self.assertIn(f'auto example_1(PARAMETERS) {{\n{{\n#line 3 "{header}"\n   int x = 1;\n   f(x);\n}}\n}}\n', text)
+        self.assertIn(f'auto example_2(PARAMETERS) {{\n{{\n#line 6 "{header}"\n   g();\n}}\n}}\n', text)
+        self.assertIn(f'namespace example_3 {{\n#line 9 "{header}"\n   struct A {{}};\n   h();\n}}\n', text)
+        self.assertIn(f'namespace example_4 {{\n#line 12 "{header}"\n   A f(int x) {{\n\n   }}\n}}\n', text)
+        self.assertIn(f'auto example_5(PARAMETERS) {{\n{{\n#line 16 "{header}"\n   end();\n}}\n}}\n', text)
+        self.assertIn("#include <cohort/cohort.h>\n#include <cohort/a.h>\n", text)
+        self.assertNotIn("ot this", text)
+        text = (self.root / "out/torch_examples.cc").read_text()
+        self.assertIn("#include <cohort/torch.h>\n#include <cohort/torch_a.h>\n", text)
+        self.assertIn(f'auto example_1(PARAMETERS) {{\n{{\n#line 1 "{torch}"\n   if (x) {{\n   }}\n}}\n}}\n', text)
 
 
 class Setup(Scratch):

@@ -73,7 +73,7 @@ TEST_F(BadFunctions, ThatCannotBeSentAreRefusedAtOnce) {
   const Variable mine(1.f, {.name = "mine"});
   EXPECT_ERROR(Code::FailedPrecondition, "variable 'mine' of this process",
                coordinator_.schedule([&] { return mine.read_value(); }));
-  data::Iterator iterator = data::range(3).map([](int64_t x) { return x + 1; }).iterate();
+  data::Iterator iterator = data::range(3).map([](int64_t x) { return x + 1; }).iterator();
   EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
                coordinator_.schedule([&] { return iterator.next().tensor(); }));
   EXPECT_ERROR(Code::FailedPrecondition, "a tensor of the graph or function around it",

@@ -1,7 +1,7 @@
-// A chief that may be killed at any time: chief PS_ADDRESSES WORKER_ADDRESSES FOLDER COUNT. Has the
-// workers add one to each of COUNT numbers, which are on the parameter servers, and saves them now
-// and then; begins with what was saved last. Ends with 0 when each of them is 1, whatever happened
-// before.
+// A chief that may be killed at any time: chief PS_ADDRESSES WORKER_ADDRESSES DIRECTORY COUNT. Has
+// the workers add one to each of COUNT numbers, which are on the parameter servers, and saves them
+// now and then; begins with what was saved last. Ends with 0 when each of them is 1, whatever
+// happened before.
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>

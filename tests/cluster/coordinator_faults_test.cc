@@ -11,7 +11,9 @@
 
 #include "cohort/cohort.h"
 #include "support/eventually.h"
+#include "support/log_file.h"
 #include "support/process_cluster.h"
+#include "support/scoped_environment.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -141,6 +143,32 @@ TEST_F(CoordinatorFaults, AServerThatIsFrozenForAWhileIsNoLoss) {
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
 }
 
+// With `restore`, too: the chief waits for the server, whose variables are not lost. The limit of
+// two incidents leaves no room for a second one.
+TEST_F(CoordinatorFaults, AServerThatIsFrozenUntilItIsGivenUpIsOneIncident) {
+  const ScopedEnvironment limit(
+      ScopedEnvironment::Variables{{"TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES", "2"}});
+  int restored = 0;
+  ClusterCoordinator coordinator(strategy_,
+                                 {.functions_per_worker = 8, .restore = [&] { ++restored; }});
+  const auto add = note();
+  coordinator.fetch(coordinator.schedule(add, Tensor({int64_t{0}})));
+  {
+    const test::LogFile log;
+    cluster_.task("ps", 0).freeze();
+    for (int64_t i = 1; i < functions_; ++i) coordinator.schedule(add, Tensor({i}));
+    // The chief has found the server silent before it writes this line.
+    EXPECT_TRUE(test::eventually([&] {
+      return log.contains("[Coordinator] /job:ps/replica:0/task:0: ");
+    })) << log.text();
+    cluster_.task("ps", 0).send(SIGCONT);
+    coordinator.join();
+  }
+  EXPECT_EQ(restored, 0);
+  EXPECT_EQ(left_.read_value().to_vector<float>(), once());
+  EXPECT_EQ(right_.read_value().to_vector<float>(), once());
+}
+
 // It has the gradients that wait for the last update, so there is nothing to restore.
 TEST_F(CoordinatorFaults, TheLastUpdateIsMadeWhenAServerThatWasFrozenIsBack) {
   constexpr std::chrono::milliseconds kFrozen{14000};  // the chief gives it up after 10 s
@@ -255,6 +283,8 @@ TEST_F(CoordinatorFaults, ServersOutliveTheChiefAndEndWhenTold) {
   for (const char* job : {"ps", "worker"}) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cluster_.task(job, i).wait(std::chrono::seconds(20)), 0);
+      const std::string output = cluster_.task(job, i).output();
+      EXPECT_EQ(output.find(" W ["), std::string::npos) << job << " " << i << ": " << output;
     }
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");

@@ -148,7 +148,8 @@ TEST_F(Examples, MultiWorkerReachesTheAccuracyOfOneProcess) {
     ASSERT_EQ(workers[id].wait(seconds(100)), 0) << workers[id].output();
   }
   EXPECT_NE(workers[0].output().find("2 workers, 2 replicas"), std::string::npos);
-  EXPECT_EQ(workers[1].output(), "");
+  // Only the chief prints results. On a busy machine the other worker may log that it waits.
+  EXPECT_EQ(workers[1].output().find("accuracy"), std::string::npos) << workers[1].output();
   EXPECT_GT(accuracy(workers[0].output()), learn_in_one_process(256, 0.2).accuracy - kSpread)
       << workers[0].output();
 }

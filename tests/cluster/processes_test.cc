@@ -6,6 +6,7 @@
 #include <future>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/eventually.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
@@ -27,7 +28,7 @@ struct OnPs {
     initialize = global_variables_initializer();
     value = v.read_value();
     y = x * 2.f;
-    got = FifoQueue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "queue"}).dequeue()[0];
+    got = FifoQueue({.components = {{kFloat32, {}}}, .name = "queue"}).dequeue()[0];
     auto elsewhere = device("/job:worker/task:0");
     y = y + 1.f;
     got = got + 1.f;

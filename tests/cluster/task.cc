@@ -4,6 +4,7 @@
 // Or a client, task TARGET, that waits in a step on the ps for ever.
 
 #include <cohort/cohort.h>
+#include <cohort/graph_training.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ void wait_in_a_step(const std::string& target) {
   cohort::Graph graph;
   auto building = graph.as_default();
   auto on = cohort::device("/job:ps/task:0");
-  cohort::FifoQueue queue({.dtypes = {cohort::kFloat32}, .name = "never"});
+  cohort::FifoQueue queue({.components = {{cohort::kFloat32}}, .name = "never"});
   const cohort::Tensor got = queue.dequeue()[0];
   cohort::Session(target).run(got);
 }

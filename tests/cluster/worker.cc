@@ -1,7 +1,7 @@
 // A worker of a MultiWorkerMirroredStrategy, as a process; the environment says its place.
 //
 //   worker endless           trains until something goes wrong, and says what
-//   worker backup FOLDER N   makes N steps with a backup every 5, and prints the result
+//   worker backup DIRECTORY N   makes N steps with a backup every 5, and prints the result
 //   worker eager N, worker traced N   makes N steps, as they are or in a function around run(), and
 //                                     prints the losses and the result
 //   worker alone             makes strategies of one process
@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <thread>
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <stdexcept>
 
 #include "cohort/cohort.h"
@@ -43,9 +44,10 @@ class Group {
       : workers_(workers), programs_(programs), tracing_(tracing), step_(workers) {}
 
   std::vector<Report> run() {
-    const std::vector<Status> ends = test::run_workers(
-        workers_, [&](MultiWorkerMirroredStrategy& strategy) { work(strategy); },
-        {.communication = {.timeout_seconds = 20}, .devices = devices(kReplicas / workers_)});
+    const std::vector<Status> ends =
+        test::run_workers(workers_, [&](MultiWorkerMirroredStrategy& strategy) { work(strategy); },
+                          {.communication = {.timeout = std::chrono::seconds(20)},
+                           .devices = devices(kReplicas / workers_)});
     for (const Status& end : ends) {
       if (!end.ok()) throw std::runtime_error(end.to_string());
     }

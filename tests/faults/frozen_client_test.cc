@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string_view>
+#include <vector>
+
 #include "cohort/cohort.h"
 #include "faults/faults.h"
 #include "support/process_cluster.h"
@@ -74,6 +78,30 @@ INSTANTIATE_TEST_SUITE_P(Ways, FrozenClient,
                            std::erase(name, '-');
                            return name;
                          });
+
+TEST(FrozenClients, AreOneLineInTheLogOfTheirServer) {
+  const auto lines_in = [](const std::string& log) {
+    constexpr std::string_view kText = " was given up with its sessions";
+    int lines = 0;
+    for (size_t at = 0; (at = log.find(kText, at)) != std::string::npos; ++at) ++lines;
+    return lines;
+  };
+  test::ProcessCluster tasks{COHORT_TEST_TASK, 1, 1};
+  std::vector<std::unique_ptr<test::Process>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<test::Process>(
+        std::vector<std::string>{FAULTS_TRAINER, "visit", tasks.target(), "wait"}));
+  }
+  for (const auto& client : clients) {
+    ASSERT_TRUE(test::eventually([&] {
+      return test::last_number(client->output(), "counted") >= 1;
+    })) << client->output();
+  }
+  for (const auto& client : clients) client->freeze();
+  ASSERT_TRUE(test::eventually([&] { return server_status(tasks.target()).sessions.empty(); },
+                               std::chrono::seconds(20)));
+  EXPECT_EQ(lines_in(tasks.task("worker", 0).output()), 1) << tasks.task("worker", 0).output();
+}
 
 }  // namespace
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "faults/faults.h"
 #include "support/process_cluster.h"
 #include "support/scoped_environment.h"
@@ -23,7 +24,7 @@ class PeerQuota : public testing::TestWithParam<const char*> {
                              const std::string& task) {
     EXPECT_EQ(status.code, Code::ResourceExhausted) << status.to_string();
     for (const std::string& part :
-         {"[Server] " + peer, "under way on " + task, std::string("may have 1000000"),
+         {"[Server] " + peer, "under way on " + task, std::string("the limit is 1000000"),
           std::string("COHORT_PEER_BYTES")}) {
       EXPECT_NE(status.message.find(part), std::string::npos) << part << status.message;
     }
@@ -56,7 +57,7 @@ TEST_P(PeerQuota, FeedsThatAreTooLargeAreRefusedAndOthersGoOn) {
 TEST_P(PeerQuota, StepsUnderWayCountTogether) {
   const auto building = graph_.as_default();
   const auto on = device("/job:ps/task:0");
-  FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "gate"});
+  FifoQueue queue({.components = {{kFloat32, {}}}, .name = "gate"});
   const Tensor x = placeholder(kFloat32, {100'000});
   const Tensor waits = sum(x) + queue.dequeue()[0];
   const Tensor open = queue.enqueue_many({zeros({2})});

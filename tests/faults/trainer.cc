@@ -1,8 +1,8 @@
 // Programs that something happens to.
 //
-// trainer train TARGET FOLDER: a client that counts two variables on two ps tasks up, with a worker
-// between, and saves after every step, one file on each ps. Prints what it has saved, and goes on
-// after losses for ever.
+// trainer train TARGET DIRECTORY: a client that counts two variables on two ps tasks up, with a
+// worker between, and saves after every step, one file on each ps. Prints what it has saved, and
+// goes on after losses for ever.
 //
 // trainer count PS WORKER: worker 0 of a cluster of two tasks, with a client of its own that counts
 // a variable on the ps up. Prints the count; ends, with the code of the error, when it cannot.
@@ -11,6 +11,7 @@
 // in a step for ever once it has counted to 1.
 
 #include <cohort/cohort.h>
+#include <cohort/graph_training.h>
 #include <sys/prctl.h>
 
 #include <csignal>
@@ -81,7 +82,7 @@ void visit(const std::string& target, bool wait) {
   Variable v(0.0, {.name = "v"});
   const Tensor initialize = global_variables_initializer();
   const Tensor counted = v.assign_add(Tensor(1.0));
-  const Tensor never = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+  const Tensor never = FifoQueue({.components = {{kFloat32}}, .name = "never"}).dequeue()[0];
   Session session(target);
   session.run(initialize);
   do {

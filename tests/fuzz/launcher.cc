@@ -76,6 +76,9 @@ void fuzz_launcher_message(std::string_view bytes) {
     case MachineMessage::Progress:
       (void)decode<MachineProgress>(message);
       return;
+    case MachineMessage::Interrupted:
+      (void)decode<MachineInterrupted>(message);
+      return;
   }
 }
 

@@ -1,6 +1,8 @@
 // One fuzz target per reader; the variable COHORT_FUZZ_TARGET chooses. Whatever the bytes are, a
 // reader returns or throws an Error.
 
+#include "cohort/readers.h"
+
 #include <unistd.h>
 
 #include <cstdint>
@@ -10,7 +12,7 @@
 #include <fstream>
 
 #include "chosen_target.h"
-#include "cohort/data.h"
+#include "cohort/event_file.h"
 #include "cohort/summary.h"
 #include "data/array_file.h"
 #include "data/iterator_position.h"
@@ -65,7 +67,7 @@ void drain(Bytes bytes, const Next& next) {
 }
 
 void drain(Bytes bytes, const Dataset& dataset) {
-  Iterator it = dataset.iterate();
+  Iterator it = dataset.iterator();
   drain(bytes, [&] { return it.next_optional().has_value(); });
 }
 

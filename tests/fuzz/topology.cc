@@ -12,7 +12,7 @@
 #include "cohort/error.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {

@@ -78,6 +78,10 @@ TEST(Launcher, KillsWhoDoesNotEndWhenAsked) {
   run.launcher().send(SIGTERM);
   EXPECT_EQ(run.launcher().wait(), 128 + SIGTERM) << run.launcher().output();
   EXPECT_TRUE(all_gone(groups));
+  EXPECT_TRUE(
+      contains(run.launcher().output(),
+               "cohort: worker:0, worker:1 did not end within 1 s and were killed; see --grace\n"))
+      << run.launcher().output();
 }
 
 // A shell that becomes the launcher, with these words in front of it and behind it.

@@ -11,17 +11,20 @@ namespace {
 // A launcher that waits for two machines, and these.
 class TwoMachines {
  public:
-  explicit TwoMachines(const std::vector<std::string>& program) : launcher_(words(program)) {
+  explicit TwoMachines(const std::vector<std::string>& program, const std::string& grace = "1")
+      : launcher_(words(program, grace)) {
     EXPECT_TRUE(eventually([&] { return !join_words().empty(); })) << launcher_.output();
     for (int i = 0; i < 2; ++i) machines_.push_back(std::make_unique<Process>(join_words()));
   }
   Process& launcher() { return launcher_; }
   Process& machine(size_t i) { return *machines_[i]; }
+  const LaunchDirectory& directory() const { return directory_; }
 
  private:
-  static std::vector<std::string> words(const std::vector<std::string>& program) {
+  static std::vector<std::string> words(const std::vector<std::string>& program,
+                                        const std::string& grace) {
     std::vector<std::string> all =
-        run_words({"-n", "3", "--nodes", "2", "--listen", "127.0.0.1", "--grace", "1"});
+        run_words({"-n", "3", "--nodes", "2", "--listen", "127.0.0.1", "--grace", grace});
     all.insert(all.end(), program.begin(), program.end());
     return all;
   }
@@ -52,6 +55,35 @@ TEST(Nodes, RunTheTasksBetweenThem) {
   }
   EXPECT_EQ(run.machine(0).wait(), 0) << run.machine(0).output();
   EXPECT_EQ(run.machine(1).wait(), 0) << run.machine(1).output();
+}
+
+TEST(Nodes, AnswerStatusForTheRunThatTheyJoined) {
+  const LaunchDirectory files;
+  const std::string end = files.path() + "/end";
+  TwoMachines run({STRATEGY_TASK, end});
+  const auto run_files = [&] { return run.directory().files("run.json"); };
+  ASSERT_TRUE(eventually([&] { return run_files().size() == 3; })) << run.launcher().output();
+  std::string told;
+  int code = -1;
+  const auto ask = [&] {
+    Process status({COHORT_COMMAND, "status"});
+    code = status.wait();
+    told = status.output();
+    EXPECT_EQ(told.find("tasks of the run"), told.rfind("tasks of the run")) << told;
+  };
+  const std::string launcher = std::to_string(run.launcher().id());
+  ask();
+  EXPECT_TRUE(contains(told, "tasks of the run of process " + launcher)) << told;
+  for (const std::string& file : run_files()) {  // as if the launcher were on another machine
+    if (contains(file, "-" + launcher + "/run.json")) std::filesystem::remove(file);
+  }
+  EXPECT_TRUE(eventually([&] {
+    ask();
+    return code == 0 && contains(told, "worker:2");
+  })) << told;
+  EXPECT_FALSE(contains(told, "process " + launcher)) << told;
+  std::ofstream(end) << 1;
+  EXPECT_EQ(run.launcher().wait(), 0) << run.launcher().output();
 }
 
 TEST(Nodes, TellHowFarATrainingIs) {
@@ -130,18 +162,39 @@ TEST(Nodes, KillTheirTasksWhenTheLauncherIsLost) {
   }
 }
 
-TEST(Nodes, SayThatTheyWereInterruptedThemselves) {
+TEST(Nodes, ThatAreAskedToEndLetTheTrainingBeSaved) {
   const LaunchDirectory files;
-  TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
+  TwoMachines run({TRAINER_TASK, files.path(), "1000000"}, "60");
+  ASSERT_TRUE(eventually([&] { return contains(run.launcher().output(), "made 9"); }))
+      << run.launcher().output();
+  run.machine(1).send(SIGTERM);
+  EXPECT_EQ(run.machine(1).wait(), 128 + SIGTERM) << run.machine(1).output();
+  EXPECT_TRUE(contains(run.machine(1).output(), "asking the launcher to stop the run"))
+      << run.machine(1).output();
+  EXPECT_EQ(run.launcher().wait(), 128 + SIGTERM) << run.launcher().output();
+  for (const char* part : {"the machine at 127.0.0.1 was asked to end: stopping the tasks",
+                           "asked the training to end: saved after step "}) {
+    EXPECT_TRUE(contains(run.launcher().output(), part)) << run.launcher().output();
+  }
+  EXPECT_EQ(run.machine(0).wait(), 0) << run.machine(0).output();
+}
+
+TEST(Nodes, ThatAreInterruptedTwiceKillTheirTasks) {
+  const LaunchDirectory files;
+  TwoMachines run({DYING_TASK, "stubborn", files.path() + "/groups"}, "3600");
   EXPECT_TRUE(eventually([&] {
     const std::string text = text_of(files.path() + "/groups");
     return std::count(text.begin(), text.end(), '\n') == 3;
   }));
   run.machine(1).send(SIGTERM);
-  EXPECT_EQ(run.machine(1).wait(), 128 + SIGTERM);
-  EXPECT_TRUE(contains(run.machine(1).output(), "this machine leaves the run"))
+  EXPECT_TRUE(eventually([&] {
+    return contains(run.launcher().output(), "was asked to end: stopping the tasks");
+  })) << run.launcher().output();
+  run.machine(1).send(SIGTERM);
+  EXPECT_EQ(run.machine(1).wait(), 128 + SIGTERM) << run.machine(1).output();
+  EXPECT_TRUE(
+      contains(run.machine(1).output(), "this machine leaves the run: its tasks are killed"))
       << run.machine(1).output();
-  EXPECT_EQ(run.launcher().wait(), 1) << run.launcher().output();
 }
 
 TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
@@ -149,7 +202,7 @@ TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
   const Launched run = launch({"-n", "2", "--nodes", "2", "--listen", "127.0.0.1", "--join-timeout",
                                "1", DYING_TASK, "print", "RANK"});
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_TRUE(contains(run.output, "0 of 2 machines came within 1 s")) << run.output;
+  EXPECT_TRUE(contains(run.output, "0 of 2 machines joined within 1 s")) << run.output;
 }
 
 // Programs that stand for ssh: they get options, the host, and what to run there.

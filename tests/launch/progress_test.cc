@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <regex>
+#include <set>
 
 #include "launch/launch.h"
 #include "support/terminal.h"
@@ -59,6 +61,31 @@ TEST(Progress, IsOneLiveRowBelowTheLinesOnATerminal) {
   const std::vector<std::string> rows = rows_on_screen(run.output());
   EXPECT_EQ(rows.back(), "[worker:0] is done") << run.output();
   for (const std::string& row : rows) EXPECT_FALSE(matches(row, kRow)) << row;
+}
+
+// Real time is the subject: ten changes take about 2 s, and would take 10 s with a look each
+// second.
+TEST(Progress, IsFreshOnATerminal) {
+  const EndlessTraining training;
+  const ScopedEnvironment kind(ScopedEnvironment::Variables{{"TERM", "xterm"}});
+  TerminalProcess run(training.words({"-n", "1"}), 100);
+  std::set<std::string> seen;
+  const auto sees = [&](size_t count) {
+    return eventually([&] {
+      const std::vector<std::string> rows = rows_on_screen(run.output());
+      std::smatch row;
+      if (!rows.empty() && std::regex_search(rows.back(), row, std::regex(kRow))) {
+        seen.insert(row.str());
+      }
+      return seen.size() >= count;
+    });
+  };
+  EXPECT_TRUE(sees(1)) << run.output();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(sees(11)) << run.output();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(7)) << run.output();
+  training.end();
+  EXPECT_EQ(run.wait(), 0) << run.output();
 }
 
 TEST(Progress, IsALineEveryFewSecondsElsewhere) {

@@ -38,19 +38,24 @@ TEST(Run, KeepsWhatATaskWritesInAFile) {
 TEST(Run, RemovesDirectoriesOfRunsThatEndedLongAgo) {
   namespace fs = std::filesystem;
   const LaunchDirectory directory;
-  ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
-  ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
+  }
   const std::vector<std::string> logs = directory.files("worker-0.log");
-  ASSERT_EQ(logs.size(), 2U);
-  const fs::path old = fs::path(logs[0]).parent_path().parent_path();
+  ASSERT_EQ(logs.size(), 3U);
+  const auto run_of = [](const fs::path& log) { return log.parent_path().parent_path(); };
+  const fs::path old = run_of(logs[0]);
   const fs::path running = old.parent_path() / ("20200101-000000-" + std::to_string(getpid()));
   fs::create_directory(running);
-  for (const fs::path& each : {old, running}) {
-    fs::last_write_time(each, fs::file_time_type::clock::now() - std::chrono::days(8));
-  }
+  const auto set_age = [](const fs::path& run, std::chrono::days age) {
+    fs::last_write_time(run, fs::file_time_type::clock::now() - age);
+  };
+  for (const fs::path& each : {old, running}) set_age(each, std::chrono::days(8));
+  set_age(run_of(logs[1]), std::chrono::days(6));
   ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(fs::exists(logs[1]));
+  EXPECT_TRUE(fs::exists(logs[2]));
   EXPECT_TRUE(fs::exists(running));
 }
 

@@ -11,6 +11,7 @@
 // Without COHORT_STALLS no task stalls, and the tasks end after COHORT_STEPS steps.
 
 #include <cohort/cohort.h>
+#include <cohort/graph_training.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -105,7 +106,7 @@ void use_queue(const std::string& target) {
   Graph graph;
   auto building = graph.as_default();
   auto on_ps = device("/job:ps/task:0");
-  FifoQueue tokens({.capacity = 100, .dtypes = {kFloat32}, .shapes = {{}}, .name = "tokens"});
+  FifoQueue tokens({.capacity = 100, .components = {{kFloat32, {}}}, .name = "tokens"});
   const Tensor put = tokens.enqueue({Tensor(1.f)});
   const Tensor take = tokens.dequeue()[0];
   on_ps.close();

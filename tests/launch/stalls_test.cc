@@ -129,14 +129,15 @@ TEST(Status, SaysWhoWaitsForWhom) {
   EXPECT_TRUE(contains(output, "input    wait")) << output;
 }
 
-// A step that takes long while no task waits is not a stall.
+// A step that takes long while no task waits is not a stall. On a busy machine one worker may truly
+// wait for the other to begin.
 TEST(Stall, IsNotSeenWhereThereIsNone) {
   const LaunchDirectory directory;
   unsetenv("COHORT_STALLS");
   const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "2000"}});
   const Launched run = launch({"-n", "2", "--stall-after", "1", STALLING_TASK, "loop"});
   EXPECT_EQ(run.code, 0) << run.output;
-  EXPECT_FALSE(contains(run.output, "waits for")) << run.output;
+  EXPECT_FALSE(contains(run.output, "all_reduce")) << run.output;
 }
 
 // make soak asks for a hundred.

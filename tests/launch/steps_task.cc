@@ -1,12 +1,13 @@
-// A task that makes five training steps of one kind: steps_task KIND [FOLDER].
+// A task that makes five training steps of one kind: steps_task KIND [DIRECTORY].
 //
-//   alone     a tape and an optimizer, without a strategy
-//   iterator  a traced function that takes its batches from an iterator, without a strategy
-//   mirrored  two replicas
-//   traced    two replicas, the whole step traced
-//   inside    two replicas, each of which calls a traced function
-//   torch     two replicas of a torch module, with an optimizer of Cohort and one of torch in turn
-//   trainer   Trainer::fit, with a backup in FOLDER
+//   alone        a tape and an optimizer, without a strategy
+//   iterator     a traced function that takes its batches from an iterator, without a strategy
+//   mirrored     two replicas
+//   traced       two replicas, the whole step traced
+//   inside       two replicas, each of which calls a traced function
+//   torch        two replicas of a torch module, with optimizers of Cohort and of torch in turn
+//   torch_alone  the same without a strategy
+//   trainer      Trainer::fit, with a backup in DIRECTORY
 
 #include <cohort/cohort.h>
 #include <cohort/torch.h>  // first: torch's names would clash with `using namespace cohort`
@@ -49,7 +50,7 @@ void train_with_iterator() {
     const data::Element batch = input.next();
     return training.step(batch[0], batch[1]);
   });
-  const data::Iterator input = batches().iterate();
+  const data::Iterator input = batches().iterator();
   for (int i = 0; i < kSteps; ++i) step(input);
 }
 
@@ -87,6 +88,19 @@ void train_torch() {
   }
 }
 
+void train_torch_alone() {
+  TorchModule<torch::nn::LinearImpl> net(1, 1);
+  optim::Sgd sgd({.learning_rate = 0.1});
+  TorchOptimizer<torch::optim::SGD> torch_sgd(net, torch::optim::SGDOptions(0.1));
+  net->train();
+  int steps = 0;
+  for (const data::Element& batch : batches()) {
+    const Tensor x = batch[0], y = batch[1];
+    const at::Tensor loss = torch::mse_loss(net->forward(at::Tensor(x)), at::Tensor(y));
+    ++steps % 2 == 0 ? torch_sgd.minimize(loss, net) : sgd.minimize(loss, net);
+  }
+}
+
 void train_with_trainer(const std::string& directory) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
@@ -105,6 +119,8 @@ int main(int, char** argv) {
     train_with_iterator();
   } else if (kind == "torch") {
     train_torch();
+  } else if (kind == "torch_alone") {
+    train_torch_alone();
   } else if (kind == "trainer") {
     train_with_trainer(argv[2]);
   } else {

@@ -31,7 +31,10 @@ TEST_P(LaunchedStrategy, TrainsTheProgram) {
   EXPECT_EQ(run.output.find("trains with"), run.output.rfind("trains with")) << run.output;
   EXPECT_TRUE(std::regex_search(run.output, std::regex("\\[" + GetParam().task + "\\] +is done")))
       << run.output;
-  EXPECT_FALSE(contains(run.output, " W [")) << run.output;
+  // A loaded machine may take seconds to start a task, for which the others then wait.
+  const std::string warnings = std::regex_replace(
+      run.output, std::regex(" W \\[[^\n\\]]*\\] \\[Connect\\] still trying"), "");
+  EXPECT_FALSE(contains(warnings, " W [")) << run.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -71,10 +74,9 @@ TEST(StrategyFromEnvironment, NamesWhatItDoesNotKnow) {
   const ScopedEnvironment named(ScopedEnvironment::Variables{{"COHORT_STRATEGY", "mirored"}});
   const Launched run = launch({"-n", "1", STRATEGY_TASK});
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_TRUE(contains(run.output,
-                       "COHORT_STRATEGY names no strategy: 'mirored'; did you mean "
-                       "'mirrored'?"))
+  EXPECT_TRUE(contains(run.output, "COHORT_STRATEGY is 'mirored', which is not a strategy"))
       << run.output;
+  EXPECT_TRUE(contains(run.output, "did you mean 'mirrored'?")) << run.output;
 }
 
 // Servers without a chief would wait forever.

@@ -111,6 +111,20 @@ TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
   EXPECT_GE(trace.spans(ps, "step").size(), 7U);  // one, and three of each worker at least
 }
 
+TEST(Trace, HasTheLastBackupOfATrainingThatASignalEnds) {
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/run.json";
+  const Launched run =
+      launch({"-n", "1", "--trace", file, TRAINER_TASK, directory.path(), "1000000", "raise"});
+  EXPECT_TRUE(contains(run.output, "asked the training to end: saved after step 9")) << run.output;
+  const Trace trace(file);
+  const std::vector<Span> steps = trace.spans(0, "step");
+  const std::vector<Span> backups = trace.spans(0, "backup");
+  ASSERT_EQ(steps.size(), 9U) << run.output;
+  ASSERT_FALSE(backups.empty()) << run.output;
+  EXPECT_GE(backups.back().begin, steps.back().begin) << "steps and backups are in their order";
+}
+
 // The file of one task that makes five steps of that kind.
 Trace trace_of_steps(const std::string& kind) {
   const LaunchDirectory directory;
@@ -140,11 +154,13 @@ TEST_P(TraceOfSteps, HasTheirPartsAndTheirNumbers) {
     EXPECT_EQ(count_inside(trace, step, "backward"), 1U) << step.name;
     EXPECT_GE(count_inside(trace, step, "optimizer"), 1U) << step.name;
   }
-  const int replicas = kind == "alone" ? 1 : 2;
+  const int replicas = kind == "alone" || kind == "torch_alone" ? 1 : 2;
   std::map<std::string, int> expected;
   for (int i = 1; i <= 5; ++i) expected["step " + std::to_string(i)] = replicas;
   // Each of the two optimizers counts its own updates.
-  if (kind == "torch") expected = {{"step 1", 4}, {"step 2", 4}, {"step 3", 2}};
+  if (kind.starts_with("torch")) {
+    expected = {{"step 1", 2 * replicas}, {"step 2", 2 * replicas}, {"step 3", replicas}};
+  }
   EXPECT_EQ(steps, expected);
   EXPECT_EQ(trace.spans(0, "input").size(), 6U);  // five batches and the end
   EXPECT_EQ(trace.spans(0, "backup").empty(), kind != "trainer");
@@ -152,7 +168,7 @@ TEST_P(TraceOfSteps, HasTheirPartsAndTheirNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TraceOfSteps,
                          testing::Values("alone", "mirrored", "traced", "inside", "torch",
-                                         "trainer"),
+                                         "torch_alone", "trainer"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST(Trace, HasTheInputThatATracedFunctionTakes) {

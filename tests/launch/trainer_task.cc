@@ -1,12 +1,14 @@
 // A task that trains with a Trainer, alone, in lockstep with other workers or with parameter
-// servers, as it was started: trainer_task FOLDER [JOB:INDEX@STEP | EPOCHS] [WORD...].
+// servers, as it was started: trainer_task DIRECTORY [JOB:INDEX@STEP | EPOCHS] [WORD...].
 //
 // The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
 // processes, backups and that it has happened are in the directory.
 //
 // "validate" and "validate_long" evaluate the data once and 10,000,000 times after each epoch.
 // "raise" sends this process two SIGTERM in its step 9. "rare" has 1,000 steps between two calls of
-// callbacks. "hang" stays in step 9.
+// callbacks. "hang" stays in step 9. "endless" has one epoch without an end and no calls of
+// callbacks in it, or with "called" a call after each step; it makes no backup unless it is asked
+// to end.
 
 #include <cohort/cohort.h>
 #include <signal.h>
@@ -92,6 +94,10 @@ void train(const Plan& plan) {
     if (++calls == 9 && plan.words.contains("raise")) {
       for (int i = 0; i < 2; ++i) raise(SIGTERM);
     }
+    if (calls == 9 && plan.words.contains("endless")) {
+      std::printf("makes 9\n");
+      std::fflush(stdout);
+    }
     return inputs;
   };
   Trainer trainer(model, nn::mean_squared_error, optimizer, {.input = input});
@@ -109,14 +115,20 @@ void train(const Plan& plan) {
                             speak("made", at);
                             while (plan.words.contains("hang")) pause();
                           }});
-  const int64_t per_call = plan.words.contains("rare") ? 1000 : 1;
-  const History history = trainer.fit(batches, {.epochs = plan.epochs,
-                                                .steps_per_execution = per_call,
-                                                .validation = validation_of(plan, batches),
-                                                .callbacks = {around},
-                                                .backup = plan.directory + "/backup",
-                                                .backup_steps = 4,
-                                                .progress = false});
+  const bool is_endless = plan.words.contains("endless");
+  const bool is_called = !is_endless || plan.words.contains("called");
+  const int64_t per_call = !is_called ? 1'000'000'000 : plan.words.contains("rare") ? 1000 : 1;
+  const std::optional<int64_t> endless_steps =
+      is_endless ? std::optional<int64_t>(1'000'000'000) : std::nullopt;
+  const History history = trainer.fit(is_endless ? batches.repeat() : batches,
+                                      {.epochs = plan.epochs,
+                                       .steps_per_epoch = endless_steps,
+                                       .steps_per_execution = per_call,
+                                       .validation = validation_of(plan, batches),
+                                       .callbacks = {around},
+                                       .backup = plan.directory + "/backup",
+                                       .backup_steps = is_endless ? 1'000'000'000 : 4,
+                                       .progress = false});
   const bool learnt = trainer.evaluate(batches).at("loss") < history.epochs.front().at("loss");
   if (!trainer.is_chief()) return;
   std::printf("updates %lld\n",

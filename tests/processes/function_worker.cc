@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "cohort/cohort.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 
 namespace {
 
@@ -20,9 +20,9 @@ std::string contents(const char* path) {
 
 void work(const char* function_file, const char* dataset_file) {
   const SerializedFunction function(contents(function_file), {{"v", Variable(0.f)}});
-  const Tensor iterator = data::Dataset::deserialize(contents(dataset_file)).iterate().handle();
+  const Iterator iterator = data::Dataset::deserialize(contents(dataset_file)).iterator();
   for (int i = 0; i < 4; ++i) {
-    std::cout << function({iterator}).at(0) << '\n';
+    std::cout << function(iterator).at(0) << '\n';
   }
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/collective.h"
 #include "steady/holdings.h"
 
 namespace cohort {
@@ -47,6 +48,7 @@ MemberCalls member_calls() {
          (void)c.all_to_all({value, value});
        }},
       {"barrier", [](Communicator& c) { c.barrier(); }},
+      {"member", [](Communicator& c) { (void)c.member(1 - c.rank()); }},
       {"send and receive",
        [=](Communicator& c) {
          c.send(value, 1 - c.rank());
@@ -60,6 +62,10 @@ MemberCalls member_calls() {
 
 TEST(SteadyCalls, OfACommunicatorAddNothing) {
   for (const auto& [what, call] : member_calls()) drive_members(what, calls(1000), call);
+}
+
+TEST(SteadyCalls, OfCalibrationsAddNothing) {
+  drive_members("calibrate", std::min(calls(5), 20), [](Communicator& c) { c.calibrate(); });
 }
 
 TEST(SteadyCalls, OfPacksAndGroupsThatAreDroppedAddNothing) {

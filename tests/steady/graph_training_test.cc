@@ -1,6 +1,8 @@
 // Queues, supervisors, monitored sessions and synchronous replicas, used again and again, leave
 // nothing behind.
 
+#include "cohort/graph_training.h"
+
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
@@ -27,7 +29,7 @@ Holdings holdings_with(const Graph& graph) {
 void drive_queue(const std::string& target, int count) {
   Graph graph;
   const auto building = graph.as_default();
-  FifoQueue queue({.dtypes = {kFloat32}, .shapes = {Shape{}}});
+  FifoQueue queue({.components = {{kFloat32, Shape{}}}});
   const Tensor x = placeholder(kFloat32, {});
   const Tensor rows = placeholder(kFloat32, {3});
   const Tensor enqueue = queue.enqueue({x});
@@ -87,8 +89,14 @@ TEST(SteadyCalls, OfSupervisorsThatAreDroppedAddNothing) {
       "supervisors", calls(100), process_holdings,
       [](int) {
         Watched here;
+        FifoQueue queue({.capacity = 2, .components = {{kFloat32, Shape{}}}});
+        const QueueRunner runner(queue, {queue.enqueue({constant(1.f)})});
+        const Tensor dequeue = queue.dequeue()[0];
         Supervisor supervisor;
-        supervisor.managed_session("", [&](Session& session) { session.run(here.train); });
+        supervisor.managed_session("", [&](Session& session) {
+          EXPECT_EQ(supervisor.start_queue_runners(session, {runner}).size(), 2u);
+          session.run({here.train, dequeue});
+        });
       },
       test::kMoreBytesOfThreads);
 }
@@ -166,15 +174,17 @@ TEST(SteadyCalls, OfSynchronousReplicasAddNothing) {
         "steps", calls(500), measure, [&](int) { session.run(train); }, test::kMoreBytesOfThreads);
     drive("num_live_workers", calls(500), measure,
           [&](int) { EXPECT_EQ(session.raw_session().run(live).to<int64_t>(), 1); });
-    drive("mark_joined", calls(500), measure,
-          [&](int) { optimizer.mark_joined(session.raw_session(), 0); });
+    drive("mark_left and mark_joined", calls(500), measure, [&](int) {
+      optimizer.mark_left(session.raw_session(), 0);
+      optimizer.mark_joined(session.raw_session(), 0);
+    });
   });
 }
 
 TEST(SteadyCalls, OfQueueRunnersAndCoordinatorsThatAreDroppedAddNothing) {
   Graph graph;
   const auto building = graph.as_default();
-  FifoQueue queue({.capacity = 2, .dtypes = {kFloat32}, .shapes = {Shape{}}});
+  FifoQueue queue({.capacity = 2, .components = {{kFloat32, Shape{}}}});
   Tensor passed;
   {
     // Each run takes out one element, so that no run waits for ever and nothing needs a cancel.
@@ -197,6 +207,11 @@ TEST(SteadyCalls, OfQueueRunnersAndCoordinatorsThatAreDroppedAddNothing) {
 
 TEST(SteadyCalls, OfCoordinatedThreadsAddNothing) {
   Coordinator all;
+  drive("stop_on_exception and clear_stop", calls(500), process_holdings, [&](int) {
+    all.stop_on_exception([] { throw Error(Code::Aborted, "lost"); });
+    EXPECT_EQ(capture_status([&] { all.raise_requested_exception(); }).code, Code::Aborted);
+    all.clear_stop();
+  });
   drive(
       "threads", calls(500), process_holdings,
       [&](int) {

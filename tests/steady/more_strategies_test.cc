@@ -35,6 +35,60 @@ TEST(SteadyCalls, OfACentralStorageStrategyAddNothing) {
         [](int) { const Variable dropped(zeros({1000})); });
 }
 
+// What a session's program asks about variables of a strategy, without building anything.
+void drive_session(Strategy& strategy, bool is_finalized) {
+  const StrategyScope scope = strategy.scope();
+  Graph graph;
+  const auto building = graph.as_default();
+  const Variable w(1.f, {.name = "w"});
+  const Variable on_read(1.f, {.name = "on_read",
+                               .synchronization = VariableSynchronization::OnRead,
+                               .aggregation = VariableAggregation::Sum});
+  const optim::Sgd sgd{{.learning_rate = optim::exponential_decay({.initial_rate = 0.1})}};
+  const Variable iterations = sgd.iterations();
+  Session session(graph);
+  session.run(global_variables_initializer());
+  if (is_finalized) graph.finalize();
+  const std::pair<std::string, std::function<Tensor()>> questions[] = {
+      {"run(w)", [&] { return Tensor(w); }},
+      {"run(on_read)", [&] { return Tensor(on_read); }},
+      {"run(on_read.read_value()) outside the scope",
+       [&] {
+         const Graph::Scope outside(nullptr);
+         return on_read.read_value();
+       }},
+      {"run(iterations)", [&] { return Tensor(iterations); }},
+      {"learning_rate()", [&] { return sgd.learning_rate(); }},
+      {"is_variable_initialized(w)", [&] { return is_variable_initialized(w); }},
+      {"is_variable_initialized(on_read)", [&] { return is_variable_initialized(on_read); }},
+      {"report_uninitialized_variables",
+       [&] {
+         return report_uninitialized_variables({w, on_read});
+       }},
+  };
+  const auto measure = [&] {
+    test::Holdings all = process_holdings();
+    all["nodes"] = static_cast<int64_t>(graph.size());
+    return all;
+  };
+  for (const auto& question : questions) {
+    drive(question.first, is_finalized ? calls(20) : calls(500), measure,
+          [&](int) { session.run(question.second()); });
+  }
+}
+
+TEST(SteadyCalls, OfASessionWithVariablesOfAStrategyAddNothing) {
+  const std::vector<std::string> devices{"CPU:0", "CPU:1"};
+  MirroredStrategy mirrored(devices);
+  CentralStorageStrategy central({.compute_devices = devices});
+  for (Strategy* const strategy :
+       {static_cast<Strategy*>(&mirrored), static_cast<Strategy*>(&central)}) {
+    SCOPED_TRACE(strategy->extended().name());
+    drive_session(*strategy, false);
+    drive_session(*strategy, true);
+  }
+}
+
 // Two workers make the calls; the chief measures.
 void drive_worker(MultiWorkerMirroredStrategy& strategy, const std::string& what, int count,
                   const std::function<void()>& call) {
@@ -59,6 +113,13 @@ void drive_calls_of_worker(MultiWorkerMirroredStrategy& strategy) {
   });
   drive_worker(strategy, "gather", calls(300), [&] {
     (void)strategy.gather(strategy.run([] { return zeros({1, 2}); }), 0);
+  });
+  StrategyExtended& extended = strategy.extended();
+  drive_worker(strategy, "what workers exchange", calls(300), [&] {
+    (void)extended.sum_over_workers({});
+    (void)extended.sum_numbers({1}, "a number");
+    (void)extended.gather_from_workers("text", "a text");
+    (void)extended.from_first_worker(Tensor(1.f));
   });
   drive_worker(strategy, "assign", calls(300), [&] { w.assign(1.f); });
   drive_worker(strategy, "read", calls(300), [&] { (void)w.read_value(); });

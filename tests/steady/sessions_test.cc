@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <latch>
 #include <thread>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "steady/holdings.h"
 #include "support/local_cluster.h"
+#include "support/scoped_environment.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -36,7 +40,10 @@ struct Asked {
   Variable v{1.f, {.name = "v"}};
   Variable step = global_step();
   Variable local = local_variable([] { return Tensor(1.f); }, {.name = "local"});
-  FifoQueue queue{{.dtypes = {kFloat32}, .shapes = {Shape{}}}};
+  ShardedVariable table{{Variable(zeros({4, 2})), Variable(zeros({4, 2}))}, "table"};
+  metrics::Mean mean;
+  metrics::Auc auc{{.thresholds = 5}};
+  FifoQueue queue{{.components = {{kFloat32, Shape{}}}}};
   ConditionalAccumulator accumulator{{.dtype = kFloat32, .shape = {}}};
   optim::Sgd sgd{{.learning_rate = optim::exponential_decay({.initial_rate = 0.1})}};
   Tensor x = placeholder(kFloat32, {});
@@ -53,13 +60,33 @@ struct Asked {
            const Graph::Scope outside(nullptr);
            session.run(v.read_value());
          }},
+        {"run(table)", [&](int) { session.run(table); }},
+        {"run(table.read_value()) outside the scope",
+         [&](int) {
+           const Graph::Scope outside(nullptr);
+           session.run(table.read_value());
+         }},
+        {"run(mean.result())", [&](int) { session.run(mean.result()); }},
+        {"run(mean.result()) outside the scope",
+         [&](int) {
+           const Graph::Scope outside(nullptr);
+           session.run(mean.result());
+         }},
+        {"run(auc.result())", [&](int) { session.run(auc.result()); }},
         {"run with feeds",
          [&](int i) {
            session.run(y, {{x, Tensor(float(i))}});
          }},
         {"is_variable_initialized", [&](int) { session.run(is_variable_initialized(v)); }},
+        {"is_variable_initialized(table)",
+         [&](int) { session.run(is_variable_initialized(table)); }},
         {"report_uninitialized_variables",
          [&](int) { session.run(report_uninitialized_variables()); }},
+        {"report_uninitialized_variables({v, table}) outside the scope",
+         [&](int) {
+           const Graph::Scope outside(nullptr);
+           session.run(report_uninitialized_variables({v, table}));
+         }},
         {"global_variables_initializer", [&](int) { session.run(global_variables_initializer()); }},
         {"local_variables_initializer", [&](int) { session.run(local_variables_initializer()); }},
         {"global_step()", [&](int) { session.run(global_step()); }},
@@ -68,6 +95,7 @@ struct Asked {
         {"learning_rate()", [&](int) { session.run(sgd.learning_rate()); }},
         {"iterations()", [&](int) { session.run(sgd.iterations()); }},
         {"training steps", [&](int) { session.run(train); }},
+        {"list_devices", [&](int) { EXPECT_FALSE(session.list_devices().empty()); }},
         {"make_callable", [&](int i) { session.make_callable({x}, {y})({Tensor(float(i))}); }},
         {"partial_run",
          [&](int i) {
@@ -130,21 +158,95 @@ TEST(SteadyCalls, WithNewSignaturesKeepTheLatestPlans) {
   EXPECT_EQ(session.run(*v + 1.f).to<float>(), 1.f);
 }
 
-// Sessions that are opened at the same time share nothing that would outlive them.
+// Each fetches another pair of two tensors of one graph.
+TEST(SteadyCalls, WithNewSignaturesOfALocalSessionAddNothing) {
+  constexpr int kTensors = 60;
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  std::vector<Tensor> all;
+  for (int i = 0; i < kTensors; ++i) all.push_back(x + float(i));
+  Session session(graph);
+  const auto measure = [&] {
+    Holdings holdings = process_holdings();
+    holdings["nodes"] = static_cast<int64_t>(graph.size());
+    return holdings;
+  };
+  constexpr int kCalls = 2400;  // after 610 for the plans that a session keeps
+  ASSERT_LE(test::all_calls(kCalls), kTensors * kTensors);
+  drive("new signatures", kCalls, measure, [&](int i) {
+    session.run({all[size_t(i / kTensors)], all[size_t(i % kTensors)]}, {{x, Tensor(1.f)}});
+  });
+}
+
+TEST(SteadyCalls, OfAServerAddNothing) {
+  test::LocalCluster cluster(0, 1);
+  Server& server = cluster.server("worker", 0);
+  const std::pair<std::string, std::function<void()>> all[] = {
+      {"start", [&] { server.start(); }},
+      {"status", [&] { EXPECT_EQ(server.status().plans, 0u); }},
+      {"server_status", [&] { EXPECT_EQ(server_status(server.target()).plans, 0u); }},
+      {"reset", [&] { reset(server.target()); }},
+  };
+  const auto measure = [&] {
+    Holdings holdings = process_holdings();
+    holdings["handles"] = test::session_handles(server);
+    return holdings;
+  };
+  for (const auto& [what, call] : all) {
+    drive(
+        what, calls(100), measure, [&call](int) { call(); }, test::kMoreBytesOfThreads);
+  }
+}
+
+// Each takes some tenths of a second.
+TEST(SteadyCalls, OfServersThatAreStoppedAddNothing) {
+  drive(
+      "servers", std::min(calls(10), 50), process_holdings,
+      [](int) {
+        Server server = Server::create_local_server({.start = false});
+        server.start();
+        EXPECT_EQ(server_status(server.target()).task, "/job:localhost/replica:0/task:0");
+        server.stop();
+      },
+      test::kMoreBytesOfThreads);
+}
+
+int64_t open_sockets() {
+  int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed_meanwhile;
+    const auto target = std::filesystem::read_symlink(entry.path(), closed_meanwhile);
+    if (target.string().starts_with("socket:")) ++count;
+  }
+  return count;
+}
+
+// Sessions that are open at the same time share nothing that would outlive them.
 TEST(SteadyCalls, SessionsOpenedTogetherLeaveNoDescriptors) {
+  // Inside one process, sessions would be connected without sockets.
+  const ScopedEnvironment by_sockets(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
   test::LocalCluster cluster(1, 1);
+  constexpr int kClients = 64;
   const auto open_together = [&](int) {
+    std::latch have_run(kClients);
+    std::latch may_close(1);
     std::vector<std::thread> clients;
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < kClients; ++i) {
       clients.emplace_back([&] {
         Graph graph;
         const auto building = graph.as_default();
         const Tensor sum = constant(1.f) + constant(2.f);
         Session session(graph, cluster.target());
         EXPECT_EQ(session.run(sum).to<float>(), 3.f);
+        have_run.count_down();
+        may_close.wait();
         session.close();
       });
     }
+    have_run.wait();
+    EXPECT_GE(open_sockets(), kClients);
+    may_close.count_down();
     for (std::thread& client : clients) client.join();
   };
   const auto holdings = [&] {

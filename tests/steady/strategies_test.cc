@@ -60,6 +60,66 @@ TEST(SteadyCalls, OfAMirroredStrategyAddNothing) {
   });
 }
 
+TEST(SteadyCalls, OfWhatAMirroredStrategyIsMadeOfAddNothing) {
+  Replicas here;
+  StrategyExtended& extended = here.strategy.extended();
+  const Destinations both = Destinations::of_devices({"CPU:0", "CPU:1"});
+  const std::vector<ReduceRequest> requests{{here.values, both}, {here.values, "CPU:0"}};
+  const PerReplica<Tensor> rows = here.strategy.run([] { return ones({1, 2}); });
+  const auto in_replicas = [&](const auto& call) { here.strategy.run(call, here.values); };
+  const std::pair<std::string, std::function<void()>> all[] = {
+      {"merge_call",
+       [&] {
+         in_replicas([](const Tensor& own) {
+           const auto same = [](Strategy&, const PerReplica<Tensor>& values) { return values; };
+           (void)get_replica_context()->merge_call(same, own);
+         });
+       }},
+      {"all_gather",
+       [&] {
+         in_replicas([](const Tensor& own) {
+           (void)get_replica_context()->all_gather(reshape(own, {1}), 0);
+         });
+       }},
+      {"update",
+       [&] { extended.update(here.w, [](Variable copy) { return copy.assign_add(1.f); }); }},
+      {"update_non_slot", [&] { extended.update_non_slot(both, [] { return Tensor(1.f); }); }},
+      {"update_copies",
+       [&] {
+         extended.update_copies(here.w, [](Variable copy, size_t) { return copy.assign_add(1.f); });
+       }},
+      {"gather_to", [&] { extended.gather_to(rows, both, 0); }},
+      {"colocate_vars_with",
+       [&] {
+         const auto beside = extended.colocate_vars_with(here.w);
+         EXPECT_TRUE(extended.variable_created_in_scope(Variable(1.f)));
+       }},
+      {"value_container", [&] { EXPECT_EQ(extended.value_container(here.w).name(), "w"); }},
+      {"non_slot_devices", [&] { (void)extended.non_slot_devices({here.w}); }},
+      {"logical devices",
+       [&] {
+         (void)here.strategy.assign_to_logical_device(Tensor(1.f), 0);
+         (void)here.strategy.split_to_logical_devices(Tensor({1.f}), {1});
+         (void)here.strategy.replicate_to_logical_devices(Tensor(1.f));
+       }},
+      {"reduce_to", [&] { extended.reduce_to(ReduceOp::Sum, here.values, both); }},
+      {"batch_reduce_to", [&] { extended.batch_reduce_to(ReduceOp::Sum, requests); }},
+      {"broadcast_to", [&] { extended.broadcast_to(Tensor(1.f), both); }},
+      {"read_var", [&] { (void)extended.read_var(here.mean); }},
+      {"local_results", [&] { (void)here.strategy.local_results(here.values); }},
+      {"distribute_values_from_function",
+       [&] {
+         (void)here.strategy.distribute_values_from_function(
+             [](const ValueContext&) { return Tensor(1.f); });
+       }},
+      {"create", [&] { (void)here.strategy.create([] { return Variable(1.f); }); }},
+      {"deep_copy", [&] { (void)here.strategy.deep_copy(); }},
+  };
+  for (const auto& [what, call] : all) {
+    drive(what, calls(500), process_holdings, [&call](int) { call(); });
+  }
+}
+
 // After as many as a function keeps.
 TEST(SteadyCalls, WithNewNumbersAndShapesAddNothing) {
   const auto scale = function([](int by, Tensor x) { return x * float(by); });
@@ -157,7 +217,7 @@ TEST(SteadyCalls, OfInputThatIsDroppedHalfWayAddNothing) {
   drive(
       "pipelines", calls(200), process_holdings,
       [&](int) {
-        data::Iterator it = slow.shuffle(100).batch(4).prefetch(2).iterate();
+        data::Iterator it = slow.shuffle(100).batch(4).prefetch(2).iterator();
         (void)it.next();
       },
       test::kMoreBytesOfThreads);

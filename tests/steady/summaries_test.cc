@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/event_file.h"
 #include "steady/holdings.h"
 #include "support/temporary_file.h"
 
@@ -78,6 +79,12 @@ TEST(SteadyCalls, OfASummaryWriterAddNothing) {
   drive_writer("add_scalar", [&](int i) { writer.add_scalar("loss", i, i); });
   drive_writer("add_histogram", [&](int i) { writer.add_histogram("weights", picture, i); });
   drive_writer("add_image", [&](int i) { writer.add_image("picture", picture, i); });
+  Graph graph;
+  {
+    const auto building = graph.as_default();
+    (void)square(placeholder(kFloat32, {}));
+  }
+  drive_writer("add_graph", [&](int) { writer.add_graph(graph); });
   drive_writer("add_text", [&](int i) { writer.add_text("note", "text", i); });
 }
 

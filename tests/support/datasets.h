@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/data.h"
+#include "cohort/readers.h"
 #include "support/expect_error.h"
 
 namespace cohort::data {

@@ -8,7 +8,8 @@
 #include <thread>
 
 #include "base/raise.h"
-#include "distribute/input/input_iterator.h"
+#include "cohort/readers.h"
+#include "distribute/input/distributed_input.h"
 #include "support/distributed_steps.h"
 #include "tensor/devices.h"
 
@@ -159,8 +160,9 @@ inline std::vector<Steps> distribute(const Cluster& cluster, data::AutoShardPoli
 
 // The pass of that number, as a Trainer that resumes makes it.
 inline Steps pass_of(const DistributedDataset& dataset, int64_t number) {
-  return rest_of(DistributedIterator(
-      std::make_shared<internal::DistributedInputIterator>(dataset.input(), nullptr, number)));
+  return rest_of(internal::Access::make<DistributedIterator>(
+      std::make_shared<internal::DistributedInputIterator>(internal::Access::impl(dataset), nullptr,
+                                                           number)));
 }
 
 // One file of numbers for each list.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 #include "support/expect_error.h"
 
 namespace cohort {

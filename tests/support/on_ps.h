@@ -16,7 +16,8 @@ auto on_ps(const Make& make, int task = 0) {
 
 // What nobody will ever put into a queue there.
 inline Tensor never_on_ps() {
-  return on_ps([] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  return on_ps(
+      [] { return FifoQueue({.components = {{kFloat32}}, .name = "never"}).dequeue()[0]; });
 }
 
 }  // namespace cohort::test

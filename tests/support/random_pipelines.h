@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "cohort/readers.h"
 #include "support/compress.h"
 #include "support/datasets.h"
 

@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/control_flow.h"
 #include "cohort/graph.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/ops.h"
 #include "cohort/variable.h"
 #include "graph/serialize_graph.h"

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "cohort/cohort.h"
+#include "cohort/graph_training.h"
 
 namespace cohort::test {
 
-constexpr std::chrono::milliseconds kPatience{30'000};
+constexpr std::chrono::milliseconds kTimeLimit{30'000};
 
 // All workers of a cluster in one graph and one session: what they share by name on a ps they share
 // here as well. One variable that starts at 10, learning rate 0.5; each worker is fed its gradient.
@@ -31,11 +32,10 @@ class SyncCluster {
     }
     read_v_ = v_->read_value();
     read_step_ = step.read_value();
-    num_tokens_ = FifoQueue({.dtypes = {kInt64},
-                             .shapes = {{}},
-                             .name = "tokens",
-                             .shared_name = "sync_replicas/tokens"})
-                      .size();
+    num_tokens_ =
+        FifoQueue(
+            {.components = {{kInt64, {}}}, .name = "tokens", .shared_name = "sync_replicas/tokens"})
+            .size();
     num_gradients_ =
         ConditionalAccumulator({.shape = {}, .shared_name = "sync_replicas/v/gradients"})
             .num_accumulated();
@@ -44,7 +44,7 @@ class SyncCluster {
   }
 
   // As the chief and the other workers do it.
-  void start(int num_tokens = -1) {
+  void start(std::optional<int> num_tokens = std::nullopt) {
     const Tensor tokens = chief().get_init_tokens_op(num_tokens);
     session_->run(init_);
     session_->run(chief().chief_init_op());
@@ -55,13 +55,13 @@ class SyncCluster {
   void start_chief() { chief().get_chief_queue_runner().create_threads(*session_, coordinator_); }
   void stop() {
     coordinator_.request_stop();
-    coordinator_.join({.stop_grace_period = kPatience});
+    coordinator_.join({.stop_grace_period = kTimeLimit});
   }
 
   // One step of a worker; returns its token.
   int64_t train(int worker, float gradient) {
     Worker& the = *workers_.at(static_cast<size_t>(worker));
-    return session_->run(the.train, {{the.gradient, Tensor(gradient)}}, {.timeout = kPatience})
+    return session_->run(the.train, {{the.gradient, Tensor(gradient)}}, {.timeout = kTimeLimit})
         .to<int64_t>();
   }
   std::future<int64_t> train_meanwhile(int worker, float gradient) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
+
 namespace cohort::internal {
 
-// The backward pass of a step, for as long as it lives, in the timeline that `cohort run --trace`
-// has the tasks write. What this thread did before, from the beginning of its step or tape on, is
-// the forward pass.
+// BackwardSpan marks the backward pass of a step, from its construction to its destruction, in the
+// timeline that tasks write under `cohort run --trace`. What this thread did before, since its step
+// or tape began, is the forward pass.
 class [[nodiscard]] BackwardSpan {
  public:
   BackwardSpan();
@@ -13,7 +15,12 @@ class [[nodiscard]] BackwardSpan {
   BackwardSpan& operator=(const BackwardSpan&) = delete;
 
  private:
-  long long began_ = 0;  // nanoseconds of the steady clock; 0 where nothing is kept
+  long long began_ = 0;  // nanoseconds of the steady clock; 0 if no timeline is kept
 };
+
+// This thread uses a torch module. Outside of a replica's step, the forward pass begins with the
+// first use after which torch's autograd records something, so not with net->train(). `recorded`
+// counts what autograd has recorded on this thread.
+void note_module_use(uint64_t recorded);
 
 }  // namespace cohort::internal

@@ -4,8 +4,11 @@
 
 namespace cohort::internal {
 
-// As Trackable::bytes(), of bytes that are the same on all workers: a checkpoint keeps the chief's,
-// and every worker gets those.
+// Trackable::bytes() for bytes that are the same on all workers: a checkpoint keeps those of the
+// chief, and every worker restores them.
 Trackable common_bytes(Trackable::SaveBytes save, Trackable::RestoreBytes restore);
+
+// Returns the variables of all tracked objects, by path, without the slots of optimizers.
+nn::NamedVariables tracked_variables(const Checkpoint& checkpoint);
 
 }  // namespace cohort::internal

@@ -8,27 +8,51 @@ namespace cohort {
 namespace internal {
 
 template <typename T>
+inline constexpr bool is_per_worker_values = false;
+template <typename T>
+inline constexpr bool is_per_worker_values<PerWorkerValues<T>> = true;
+template <typename T>
+inline constexpr bool is_remote_value = false;
+template <typename T>
+inline constexpr bool is_remote_value<RemoteValue<T>> = true;
+
+struct FetchLeaf {
+  template <typename T>
+  auto operator()(const T& leaf) const {
+    if constexpr (is_remote_value<T>) {
+      return leaf.fetch();
+    } else if constexpr (is_per_worker_values<T>) {
+      std::vector<typename T::Value> all;
+      for (const auto& value : leaf) all.push_back(value.fetch());
+      return all;
+    } else {
+      return leaf;
+    }
+  }
+};
+
+template <typename T>
 inline constexpr bool is_traced_function = false;
 template <typename F>
 inline constexpr bool is_traced_function<Function<F>> = true;
 
 [[noreturn]] void throw_no_values();
 
-// A leaf as the function on the worker gets it.
+// Converts a leaf to what the function on the worker gets.
 struct WorkerLeaf {
   RemoteArguments& remote;
 
   template <typename T>
   auto operator()(const T& leaf) const {
     if constexpr (std::same_as<T, PerWorkerIterator>) {
-      return leaf.stand_in();
+      return Access::stand_in(leaf);
     } else if constexpr (is_remote_value<T>) {
-      return leaf.with_tensors(remote.add(leaf.result()));
+      return Access::with_tensors(leaf, remote.add(Access::result(leaf)));
     } else if constexpr (is_per_worker_values<T>) {
       RemoteArguments::Results results;
-      for (const auto& value : leaf) results.push_back(value.result());
+      for (const auto& value : leaf) results.push_back(Access::result(value));
       if (results.empty()) throw_no_values();
-      return leaf[0].with_tensors(remote.add_per_worker(std::move(results)));
+      return Access::with_tensors(leaf[0], remote.add_per_worker(std::move(results)));
     } else {
       return leaf;
     }
@@ -39,18 +63,49 @@ using WorkerArgument = std::decay_t<MappedLeaves<WorkerLeaf, T>>;
 
 }  // namespace internal
 
+template <typename T>
+T RemoteValue<T>::fetch() const {
+  const std::vector<Tensor>& tensors = internal::tensors_of(*result_);
+  if constexpr (!std::is_void_v<T>) return with_tensors(tensors);
+}
+
+template <typename T>
+auto RemoteValue<T>::with_tensors(const std::vector<Tensor>& tensors) const {
+  size_t next = 0;
+  return internal::replace_tensors(*static_cast<const T*>(structure_.get()),
+                                   internal::span_of(tensors), next);
+}
+
+template <typename T>
+auto ClusterCoordinator::fetch(const T& values) const {
+  return internal::map_leaves(internal::FetchLeaf(), values);
+}
+
+template <std::invocable F>
+PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const F& make) {
+  return make_per_worker([make] { return internal::PerWorkerSpec(make()); });
+}
+
 template <typename F, typename... Args>
 auto ClusterCoordinator::schedule_at(std::optional<int> worker, const F& f, const Args&... args) {
   if constexpr (internal::is_traced_function<F>) {
+    static_assert(
+        internal::Accepts<const F&, const internal::WorkerArgument<Args>&...>,
+        "schedule(f, arguments...): the function cannot be called with these arguments; a "
+        "RemoteValue<T> arrives as a T, what differs from worker to worker as that of the "
+        "worker, everything else as it is");
     using Result =
         std::decay_t<std::invoke_result_t<const F&, const internal::WorkerArgument<Args>&...>>;
     std::shared_ptr<const void> structure;
     internal::RemoteArguments remote;
     auto result = enqueue(
         worker,
-        [&] { return f.trace(internal::map_leaves(internal::WorkerLeaf{remote}, args)...); },
+        [&] {
+          return internal::Access::trace(
+              f, internal::map_leaves(internal::WorkerLeaf{remote}, args)...);
+        },
         remote, structure);
-    return RemoteValue<Result>(std::move(result), std::move(structure));
+    return internal::Access::make<RemoteValue<Result>>(std::move(result), std::move(structure));
   } else {
     return schedule_at(worker, function(f), args...);
   }

@@ -1,9 +1,7 @@
 #pragma once
 
-// How C++ callables become functions on elements. Not for inclusion by users: include
-// cohort/data.h.
+// Turns C++ callables into functions on elements. Users include cohort/dataset.h instead.
 
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -12,6 +10,7 @@
 
 #include "cohort/element.h"
 #include "cohort/error.h"
+#include "cohort/internal/accepts.h"
 #include "cohort/internal/nest.h"
 
 namespace cohort {
@@ -21,15 +20,16 @@ class Function;  // a traced function, cohort/function.h
 
 namespace cohort::data::internal {
 
-// The parts of an element that go to the arguments of a callable. Looks at the element, which must
-// outlive it.
+// Arguments distributes the parts of an element over the parameters of a callable. It refers to the
+// element, which must outlive it.
 class Arguments {
  public:
-  // The element itself for one argument, the parts of a tuple when there are as many as arguments,
-  // else all its tensors when there are that many. Throws InvalidArgument when nothing fits.
+  // One parameter gets the whole element. Several parameters get the parts of a tuple if their
+  // numbers are equal, else all tensors of the element if those numbers are equal. Throws
+  // InvalidArgument otherwise.
   Arguments(const Element& element, size_t count);
 
-  // Throws InvalidArgument when the argument is not one tensor.
+  // Throws InvalidArgument if the argument is not one tensor.
   const Tensor& tensor(size_t index) const;
   Element element(size_t index) const;
 
@@ -52,7 +52,7 @@ struct IsVector<std::vector<T>> : std::true_type {
   using Value = T;
 };
 
-// A is Dataset, which is complete where this is used, though not where it is written.
+// A is Dataset, which is complete where this is instantiated, but not here.
 template <typename A, typename Part>
 A dataset_in(const Part& part) {
   return part.dataset();
@@ -69,13 +69,13 @@ inline constexpr bool kIsMap = false;
 template <typename T>
 inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 
-// The parts of an element, as a structure of C++ values.
+// Convert the parts of an element to a std::tuple or std::map of C++ values.
 template <typename Tuple>
 Tuple tuple_of(const Element& element);
 template <typename Map>
 Map map_of(const Element& element);
 
-// What argument `index` of a callable gets.
+// Returns the value of parameter `index` of a callable.
 template <typename A>
 A argument(const Arguments& from, size_t index) {
   if constexpr (std::same_as<A, Element>) {
@@ -94,8 +94,8 @@ A argument(const Arguments& from, size_t index) {
     return map_of<A>(from.element(index));
   } else {
     static_assert(IsVector<A>::value,
-                  "an argument is a Tensor, an Element, a Dataset, a number, a std::string, a "
-                  "std::vector, a std::span<const T>, or a tuple or map by name of those");
+                  "an argument must be a Tensor, an Element, a Dataset, a number, a std::string, a "
+                  "std::vector, a std::span<const T>, or a tuple or map by name of these types");
     return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
   }
 }
@@ -109,7 +109,7 @@ Tuple tuple_of(const Element& element) {
   (std::make_index_sequence<std::tuple_size_v<Tuple>>());
 }
 
-// Throws InvalidArgument.
+// Throws InvalidArgument if the element is not a map.
 void check_is_map(const Element& element);
 
 template <typename Map>
@@ -148,7 +148,7 @@ Element tuple_to_element(Tuple&& value) {
       std::forward<Tuple>(value));
 }
 
-// What a callable returned, as an element.
+// Converts what a callable returned to an element.
 template <typename R>
 Element to_element(R&& value) {
   using T = std::remove_cvref_t<R>;
@@ -172,6 +172,11 @@ Element to_element(R&& value) {
   } else if constexpr (kIsTensor<T>) {
     return Element(static_cast<Tensor>(value));
   } else {
+    static_assert(
+        requires { typename T::mapped_type; },
+        "a function on elements must return a Tensor, an Element, a number, a std::string, "
+        "a std::array, a std::vector, or a tuple or map by name of these types; of a "
+        "struct, return its fields as a tuple or a map");
     std::vector<std::pair<std::string, Element>> parts;
     for (auto& [name, part] : value) parts.emplace_back(name, to_element(part));
     return Element::map(std::move(parts));
@@ -199,7 +204,7 @@ concept HasSignature = std::is_pointer_v<F> || requires {
   &F::operator();
 };
 
-// Whose parameters tell what a callable takes: a traced function takes what its body does.
+// The type whose parameters say what a callable takes. For a traced function, that is its body.
 template <typename F>
 struct BodyOf {
   using Type = F;
@@ -212,7 +217,7 @@ struct BodyOf<cohort::Function<F>> {
 // A callable whose parameters are templates is tried with tensors only.
 template <typename F, size_t... I>
 constexpr bool takes_tensors(std::index_sequence<I...>) {
-  return std::is_invocable_v<F&, std::tuple_element_t<0, std::tuple<Tensor, decltype(I)>>...>;
+  return cohort::internal::Accepts<F&, std::tuple_element_t<0, std::tuple<Tensor, decltype(I)>>...>;
 }
 
 // Calls `f` with the element unpacked into its parameters.
@@ -243,8 +248,8 @@ decltype(auto) call_with(F& f, const Element& element) {
   }
 }
 
-// A callable that takes and returns plain numbers, or rows of them, needs no tensor per element: it
-// runs over columns of many rows at once.
+// A callable on plain numbers or rows of numbers needs no tensor per element: RowFunction runs it
+// over columns of many rows at once.
 struct RowFunction {
   struct Column {
     const void* data;
@@ -252,13 +257,14 @@ struct RowFunction {
   };
   struct Slot {
     DType dtype;
-    int64_t elements;  // per row; -1 for a scalar. Arguments: -2 for a row of any length
+    int64_t elements;  // per row; -1: a scalar; -2, in arguments: a row of any length
   };
 
   std::vector<Slot> arguments;
   std::vector<Slot> results;
   bool result_is_tuple = false;
-  // Computes `count` rows and returns how many were done before one threw, which goes to `failure`.
+  // Computes `count` rows. Returns how many rows were done before one threw, and puts the error
+  // into `failure`.
   std::function<int64_t(const Column* in, int64_t count, void* const* out, Status& failure)> run;
 };
 
@@ -289,7 +295,8 @@ struct RowResult<std::array<T, N>> {
   static constexpr bool kTuple = false;
   static std::vector<RowFunction::Slot> slots() { return {{dtype_of<T>, static_cast<int64_t>(N)}}; }
   static void store(const std::array<T, N>& value, int64_t row, void* const* out) {
-    std::copy(value.begin(), value.end(), static_cast<T*>(*out) + row * static_cast<int64_t>(N));
+    T* to = static_cast<T*>(*out) + row * static_cast<int64_t>(N);
+    for (const T& element : value) *to++ = element;
   }
 };
 template <typename... R>
@@ -337,8 +344,8 @@ struct RowArguments<std::tuple<A...>> {
   }
 };
 
-// Tells how far a loop came, also when it is left by an exception. The loop counts in a variable of
-// its own, which stays in a register.
+// Stores how many rows a loop has done, even if an exception ends the loop. The loop counts in
+// `row`, which stays in a register.
 struct RowCount {
   int64_t& done;
   int64_t row = 0;

@@ -9,9 +9,10 @@
 
 namespace cohort::internal {
 
-// The updates of an optimizer that is not one of ours, with what a strategy does for those that
-// are: gradients are added up over the replicas and guarded, variables without one are named.
-// Replicas of a strategy use one at the same time.
+// ExternalUpdates makes the updates of an optimizer that is not part of the library. It does what a
+// strategy does for the library's optimizers: it sums gradients over the replicas, guards them, and
+// names variables without a gradient in a warning. The replicas of a strategy use one
+// ExternalUpdates at the same time.
 class ExternalUpdates {
  public:
   ExternalUpdates();
@@ -19,12 +20,12 @@ class ExternalUpdates {
   ExternalUpdates(ExternalUpdates&&) noexcept;
   ExternalUpdates& operator=(ExternalUpdates&&) noexcept;
 
-  // Calls `change(sums)` once for each copy of the variables, where current_component() is that
-  // copy's; each replica for its own where it has one. Not at all when a guard leaves the update
-  // out. Throws as Optimizer::apply_gradients does.
+  // Calls `change(sums)` once for each copy of the variables; meanwhile current_component() is that
+  // copy's. Each replica calls it for its own copy, if it has one. `change` is not called if a
+  // guard skips the update. Throws as Optimizer::apply_gradients() does.
   void apply(const Gradients& own, const std::vector<Variable>& variables,
              const std::function<void(const Gradients& sums)>& change);
-  // Number of updates made.
+  // The number of updates made.
   Variable iterations() const;
 
  private:

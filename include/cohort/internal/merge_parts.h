@@ -1,7 +1,6 @@
 #pragma once
 
-// What replicas bring to merge_call() and take away. Not for inclusion by users: include
-// cohort/strategy.h.
+// The arguments and results of merge_call(). Not for inclusion by users: include cohort/strategy.h.
 
 #include <concepts>
 #include <functional>
@@ -20,7 +19,7 @@ class Strategy;
 
 namespace internal {
 
-// What one replica brings to a merge and takes away.
+// One replica's arguments of a merge, and its result.
 template <typename Result, typename... Args>
 struct MergePart {
   std::tuple<const Args*...> arguments;
@@ -31,7 +30,7 @@ struct MergePart<void, Args...> {
   std::tuple<const Args*...> arguments;
 };
 
-// Regroups as RegroupLeaf does, except that the replicas may mean different variables.
+// Regroups as RegroupLeaf does, except that the replicas may refer to different variables.
 struct RegroupVariablesApart {
   template <typename T>
   auto operator()(std::span<const T* const> leaves) const {
@@ -46,8 +45,8 @@ struct RegroupVariablesApart {
   }
 };
 
-// How a merge wants its arguments: variables as the one that all replicas mean, where it can be
-// called with that, else as PerReplica<Variable>.
+// How a merge takes its arguments. A variable is passed as the one that all replicas refer to if
+// the merge can be called with that variable, otherwise as PerReplica<Variable>.
 template <typename Merge, typename... Args>
 using RegroupFor =
     std::conditional_t<std::is_invocable_v<const Merge&, Strategy&, Regrouped<Args>...>,

@@ -1,7 +1,7 @@
 #pragma once
 
-// Walking over structures: vector, array, tuple, pair, map, and structs that say what their fields
-// are. Not for inclusion by users, except for Fields.
+// Walks over structures: vector, array, tuple, pair, map, and structs that list their fields. Not
+// for inclusion by users, except for Fields.
 
 #include <array>
 #include <map>
@@ -14,9 +14,14 @@
 
 namespace cohort {
 
-// What makes a struct of yours a structure:
+// Fields makes a struct of yours a structure, by listing its fields:
+//
+//   struct ImageBatch {
+//     Tensor images;
+//     Tensor labels;
+//   };
 //   template <>
-//   struct cohort::Fields<Batch> {
+//   struct cohort::Fields<ImageBatch> {
 //     static auto of(auto& batch) { return std::tie(batch.images, batch.labels); }
 //   };
 template <typename T>
@@ -29,7 +34,7 @@ concept HasFields = requires(T& value) {
   Fields<std::remove_cv_t<T>>::of(value);
 };
 
-// tuple, pair and array.
+// True for tuple, pair and array.
 template <typename T>
 inline constexpr bool kIsTuple = false;
 template <typename... T>
@@ -39,23 +44,27 @@ inline constexpr bool kIsTuple<std::pair<A, B>> = true;
 template <typename T, size_t N>
 inline constexpr bool kIsTuple<std::array<T, N>> = true;
 
-// Of the structures that several replicas made; InvalidArgument.
+// Throw InvalidArgument for structures that several replicas made.
 [[noreturn]] void throw_lengths_differ(size_t replica, size_t length, size_t first_length);
 [[noreturn]] void throw_keys_differ(size_t replica, const std::string& key);
 
-// map_leaves(f, value): the same structure with f(leaf) for every leaf. A struct with fields stays
-// what it is, so f must give something that its fields can hold; otherwise it is a leaf.
+// Return "[3]", and "{a, b}" before the descriptions of the parts.
+std::string length_text(size_t length);
+std::string keys_text(const std::string& keys, const std::string& parts);
+
+// map_leaves(f, value) returns the same structure with f(leaf) in the place of every leaf. A struct
+// whose fields can hold the results of f keeps its type. Otherwise the struct is a leaf.
 template <typename F, typename T>
 auto map_leaves(const F& f, const T& value);
-// visit_leaves(f, value): calls f(leaf) for every leaf, the fields of structs included.
+// visit_leaves(f, value) calls f(leaf) for every leaf, including the fields of structs.
 template <typename F, typename T>
 void visit_leaves(const F& f, const T& value);
-// zip_leaves(f, values): of several structures of one shape one, with f(span of pointers to what is
-// at the same place) for every leaf. A struct with fields is a leaf.
+// zip_leaves(f, values) makes one structure of several structures of the same form. For every leaf
+// it calls f with a span of pointers to the leaves in that place. A struct with fields is a leaf.
 template <typename F, typename T>
 auto zip_leaves(const F& f, std::span<const T* const> values);
 
-// "[2]", "{a, b}": the lengths and keys of a structure, which its type does not tell; "" of a leaf.
+// Returns the lengths and keys of a structure, as in "[2]" or "{a, b}", and "" for a leaf.
 template <typename T>
 std::string describe_structure(const T& value);
 
@@ -69,7 +78,7 @@ template <typename F, typename T>
 using ZippedLeaves =
     decltype(zip_leaves(std::declval<const F&>(), std::declval<std::span<const T* const>>()));
 
-// Pointers to one part of each of `wholes`.
+// Returns pointers to one part of each of `wholes`.
 template <typename Part, typename Whole, typename Get>
 std::vector<const Part*> parts_of(std::span<const Whole* const> wholes, const Get& get) {
   std::vector<const Part*> parts;
@@ -77,7 +86,7 @@ std::vector<const Part*> parts_of(std::span<const Whole* const> wholes, const Ge
   return parts;
 }
 
-// What is known of a type that is a structure; the general case is a leaf.
+// Nest has the operations on a type of structures. The general case is a leaf.
 template <typename T>
 struct Nest {
   static constexpr bool kLeaf = true;
@@ -108,8 +117,7 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
     return zipped;
   }
   static std::string describe(const std::vector<T>& values) {
-    std::string text(1, '[');
-    text.append(std::to_string(values.size())).append(1, ']');
+    std::string text = length_text(values.size());
     for (const T& value : values) text += describe_structure(value);
     return text;
   }
@@ -135,7 +143,7 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
   }
 };
 
-// A map's key, for messages.
+// Returns a map's key for messages.
 template <typename Key>
 std::string key_text(const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string>) {
@@ -177,10 +185,11 @@ struct Nest<std::map<Key, T, Less>> {
     std::string keys;
     std::string parts;
     for (const auto& [key, value] : values) {
-      keys += (keys.empty() ? "" : ", ") + key_text(key);
+      if (!keys.empty()) keys += ", ";
+      keys += key_text(key);
       parts += describe_structure(value);
     }
-    return "{" + keys + "}" + parts;
+    return keys_text(keys, parts);
   }
   static void check(std::span<const Whole* const> all) {
     check_keys(all);
@@ -209,7 +218,7 @@ struct Nest<std::map<Key, T, Less>> {
   }
 };
 
-// What tuple, pair and array have in common: std::get and a length that the type tells.
+// TupleNest has what tuple, pair and array share: std::get and a length that is part of the type.
 template <typename Whole>
 struct TupleNest {
   static constexpr bool kLeaf = false;
@@ -254,7 +263,7 @@ struct TupleNest {
 template <typename... T>
 struct Nest<std::tuple<T...>> : TupleNest<std::tuple<T...>> {
   using Base = TupleNest<std::tuple<T...>>;
-  // Braces: evaluated from left to right.
+  // Braces evaluate from left to right.
   template <typename F>
   static auto map(const F& f, const std::tuple<T...>& values) {
     return std::apply(
@@ -306,7 +315,7 @@ struct Nest<std::array<T, N>> : TupleNest<std::array<T, N>> {
   }
 };
 
-// Whether the results of `F` on its fields fit into a struct.
+// Whether the results of `F` on the fields of a struct fit into these fields.
 template <typename F, typename Tuple>
 inline constexpr bool kFieldsTake = false;
 template <typename F, typename... Field>

@@ -1,12 +1,11 @@
 #pragma once
 
-// Arithmetic and comparison operators on tensors, variables and C++ numbers, and what they share.
-// Not for inclusion by users: include cohort/ops.h.
+// Operators on tensors, variables and C++ numbers. Users include cohort/ops.h instead.
 
 #include <concepts>
 #include <type_traits>
 
-#include "cohort/site.h"
+#include "cohort/error.h"
 #include "cohort/tensor.h"
 
 namespace cohort {
@@ -16,7 +15,7 @@ class Gradient;
 
 namespace internal {
 
-// Types besides Tensor that stand for one in an expression specialise this.
+// Specialised for the types besides Tensor that an expression treats as a tensor.
 template <typename T>
 inline constexpr bool is_tensor_like = false;
 template <>
@@ -31,8 +30,8 @@ concept TensorLike = is_tensor_like<std::remove_cvref_t<T>>;
 template <typename T>
 concept OperandType = TensorLike<T> ||(TensorElement<T>&& std::is_arithmetic_v<T>);
 
-// One side of an expression, and the line that the expression is in. Made from nothing but what
-// stands for a tensor, so that an expression of torch tensors never comes here.
+// Operand is one side of an expression, and the source line of the expression. Only types that are
+// treated as tensors convert to it, so that expressions of torch tensors never use these operators.
 class Operand {
  public:
   template <OperandType T>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Calling a replica's function, and what becomes of the results. Not for inclusion by users:
-// include cohort/strategy.h.
+// Calls of a replica's function, and checks of the results. Not for inclusion by users: include
+// cohort/strategy.h.
 
 #include <functional>
 #include <optional>
@@ -10,19 +10,21 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/internal/accepts.h"
 #include "cohort/internal/data_function.h"
 #include "cohort/internal/nest.h"
 #include "cohort/internal/values_inl.h"
 
 namespace cohort::internal {
 
-// Calls `f` with the element spread over the parameters that `rest` leaves.
+// Calls `f` with the parts of the element for the parameters that `rest` leaves.
 template <typename F, typename... Rest>
 decltype(auto) call_spread(F& f, const data::Element& element, const Rest&... rest) {
   if constexpr (data::internal::HasSignature<F>) {
     using Args = typename data::internal::Signature<F>::Args;
     static_assert(std::tuple_size_v<Args> > sizeof...(Rest),
-                  "the function takes too few arguments for a dataset's element and the rest");
+                  "the function must take the dataset's element and, after it, the other arguments "
+                  "of the call");
     constexpr size_t kParts = std::tuple_size_v<Args> - sizeof...(Rest);
     const data::internal::Arguments from(element, kParts);
     return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
@@ -52,9 +54,9 @@ decltype(auto) call_unpacked(F& f, const First& first, const Rest&... rest) {
   }
 }
 
-// Whether the arguments fit. An element is spread over parameters, and checks them itself.
+// Whether the arguments fit. The parts of an element are checked by the call itself.
 template <typename F, typename... Args>
-inline constexpr bool kFits = std::is_invocable_v<F&, const Args&...>;
+inline constexpr bool kFits = Accepts<F&, const Args&...>;
 template <typename F, typename... Rest>
 inline constexpr bool kFits<F, data::Element, Rest...> = true;
 template <typename F, typename... Args>
@@ -71,7 +73,7 @@ std::vector<const T*> pointers_to(const std::vector<std::optional<T>>& results) 
   return all;
 }
 
-// Throws InvalidArgument when the replicas' structures differ in lengths or keys.
+// Throws InvalidArgument if the replicas' structures differ in lengths or keys.
 template <typename T>
 void check_same_structures(const std::vector<std::optional<T>>& results) {
   if constexpr (!Nest<T>::kLeaf) {

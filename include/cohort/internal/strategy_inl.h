@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/internal/accepts.h"
 #include "cohort/internal/merge_parts.h"
 #include "cohort/internal/nest.h"
 #include "cohort/internal/replica_function.h"
@@ -20,7 +21,7 @@ namespace internal {
 
 // --- Reducing leaf by leaf
 
-// The structure of what each replica has.
+// The structure of one replica's value.
 template <typename T>
 std::string describe_distributed(const T& value) {
   if constexpr (PerReplicaType<T>) {
@@ -35,7 +36,7 @@ struct ReduceLeaf {
   ReduceOp op;
   const ReduceAxes& axes;
   Site site;
-  std::string structure;  // that the leaf is of, as describe_structure() says it
+  std::string structure;  // of the whole value, as describe_structure() returns it
 
   template <typename T>
   auto operator()(const T& leaf) const {
@@ -100,7 +101,7 @@ struct ReduceLeaf {
 
 // --- Leaves of collectives
 
-// A leaf as the value that a replica contributes.
+// The value that a replica contributes for a leaf.
 template <typename T>
 Gradient as_contribution(const T& leaf) {
   if constexpr (std::same_as<T, DistributedValue>) {
@@ -117,10 +118,10 @@ Gradient as_contribution(const T& leaf) {
     return static_cast<Tensor>(leaf);
   }
 }
-// Whether a leaf of that type may hold nothing, and so may differ from replica to replica.
+// Whether a leaf of that type may be undefined, and so may differ from replica to replica.
 template <typename T>
 inline constexpr bool kMayLack = std::same_as<T, Gradient> || std::same_as<T, DistributedValue>;
-// What stands in the place of such a leaf afterwards.
+// The result that replaces the leaf.
 template <typename T>
 auto as_result(const T&, const Gradient& value) {
   static_assert(!HasFields<T>, "a structure that replicas reduce must have tensors as fields");
@@ -133,37 +134,19 @@ auto as_result(const T&, const Gradient& value) {
   }
 }
 
-// --- Dataset's steps as arguments of traced functions
+// --- A dataset's steps as arguments of traced functions
 
 template <>
 struct LeafTensors<DistributedElement> {
-  using Elements = LeafTensors<PerReplica<data::Element>>;
-  static void collect(const DistributedElement& leaf, std::vector<Tensor>& flat) {
-    Elements::collect(leaf, flat);
-    if (leaf.global_.defined()) flat.push_back(leaf.global_);
-  }
-  static void describe(const DistributedElement& leaf, std::string& text) {
-    Elements::describe(leaf, text);
-    if (leaf.global_.defined()) text += 'g';
-  }
-  // Where the sizes are not known, neither are the replicas' numbers of samples.
+  static void collect(const DistributedElement& leaf, std::vector<Tensor>& flat);
+  static void describe(const DistributedElement& leaf, std::string& text);
   static DistributedElement replace(const DistributedElement& like, std::span<const Tensor> flat,
-                                    size_t& next) {
-    const size_t first = next;
-    const PerReplica<data::Element> elements = Elements::replace(like, flat, next);
-    bool known = true;
-    for (size_t i = first; i < next; ++i) known = known && flat[i].shape().is_fully_known();
-    std::vector<std::optional<data::Element>> values;
-    for (size_t r = 0; r < elements.size(); ++r) values.emplace_back(elements[r]);
-    return DistributedElement(std::move(values), elements.collapsed(),
-                              known ? like.sample_counts() : std::vector<int64_t>(),
-                              like.global_.defined() ? flat[next++] : Tensor());
-  }
+                                    size_t& next);
 };
 
 // --- Local results
 
-// The copies of a variable that are in this process; itself when it is an ordinary one.
+// The copies of a variable that are in this process; an ordinary variable itself.
 std::vector<Variable> local_copies(const Variable& variable);
 
 struct LocalLeaf {
@@ -219,7 +202,7 @@ auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const Communication
   std::vector<Gradient> leaves;
   bool may_lack = false;
   const auto collect = [&](const auto& leaf) {
-    leaves.push_back(internal::as_contribution(leaf));
+    internal::append(leaves, internal::as_contribution(leaf));
     may_lack |= internal::kMayLack<std::remove_cvref_t<decltype(leaf)>>;
   };
   internal::visit_leaves(collect, value);
@@ -277,6 +260,9 @@ auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes, Site 
 
 template <typename T>
 Tensor Strategy::gather(const T& value, int axis, Site site) {
+  static_assert(std::constructible_from<DistributedValue, const T&>,
+                "gather() takes tensors, numbers, gradients and variables; of a structure, gather "
+                "each part by itself");
   check_cross_replica("gather");
   return gather_value(DistributedValue(value), axis, site);
 }
@@ -318,6 +304,10 @@ auto Strategy::distribute_values_from_function(const F& f) {
 template <typename F, typename... Args>
 DistributedValue StrategyExtended::update(const Variable& variable, const F& change,
                                           const Args&... args) {
+  static_assert(internal::Accepts<const F&, Variable, internal::Selected<Args>...>,
+                "update(variable, change, arguments...): the function cannot be called with a "
+                "Variable and these arguments; a PerReplica<T> arrives as the replica's T, "
+                "everything else as it is");
   if (ReplicaContext* replica = own_replica()) {
     return replica->merge_call(
         [&](Strategy& merged, const auto&... all) {
@@ -339,6 +329,10 @@ DistributedValue StrategyExtended::update(const Variable& variable, const F& cha
 template <typename F, typename... Args>
 DistributedValue StrategyExtended::update_non_slot(const Destinations& where, const F& change,
                                                    const Args&... args) {
+  static_assert(internal::Accepts<const F&, internal::Selected<Args>...>,
+                "update_non_slot(where, change, arguments...): the function cannot be called with "
+                "these arguments; a PerReplica<T> arrives as the replica's T, everything else as "
+                "it is");
   return update_places(where, [&](size_t index) -> Tensor {
     using Result = std::invoke_result_t<const F&, internal::Selected<Args>...>;
     if constexpr (std::is_void_v<Result>) {

@@ -1,11 +1,11 @@
 #pragma once
 
-// Takes structures of tensors apart and puts them together again, for the arguments and results of
+// Splits structures of tensors into tensors and rebuilds them, for the arguments and results of
 // traced functions. Not for inclusion by users.
 //
-// LeafTensors<T> says how a leaf is made of tensors: collect() appends the tensors, replace() makes
-// a leaf like another with other tensors, and describe() appends what else tells leaves apart. A
-// leaf without LeafTensors is kept as it is.
+// LeafTensors<T> describes how a leaf consists of tensors. collect() appends the tensors, replace()
+// makes the same leaf with other tensors, and describe() appends what distinguishes leaves besides
+// their tensors. A leaf without LeafTensors stays as it is.
 
 #include <concepts>
 #include <map>
@@ -17,79 +17,66 @@
 #include <vector>
 
 #include "cohort/gradient.h"
+#include "cohort/internal/access.h"
 #include "cohort/internal/nest.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
 
-// What operations know by a handle but has more to it than the handle: an iterator.
+// KnownByHandle is a type that operations know by a handle, such as an iterator, but that has more
+// members than the handle.
 template <typename T>
 concept KnownByHandle = requires(const T& value, const Tensor& handle) {
-  { value.handle() } -> std::convertible_to<Tensor>;
-  { value.with_handle(handle) } -> std::same_as<T>;
-  { value.kind() } -> std::convertible_to<std::string>;
+  { Access::handle(value) } -> std::convertible_to<Tensor>;
+  { Access::with_handle(value, handle) } -> std::same_as<T>;
+  { Access::kind(value) } -> std::convertible_to<std::string>;
 };
 
-// The tensors of a structure, in order, and what else there is.
+// Flat holds the tensors of a structure, in order, and a description of everything else.
 struct Flat {
   std::vector<Tensor> tensors = {};
-  std::string kinds = {};  // of handles, and the values that are not tensors
-  size_t types = 0;        // tells structures of other C++ types apart
+  std::string kinds = {};  // of handles and of values that are not tensors
+  size_t types = 0;        // distinguishes structures of different C++ types
 };
+
+// What the templates below do with lists, in functions that no program compiles again.
+std::span<const Tensor> span_of(const std::vector<Tensor>& tensors);
+void append(std::vector<Tensor>& all, const Tensor& tensor);
+void append(std::vector<Gradient>& all, const Gradient& gradient);
 
 template <typename T>
 struct LeafTensors;
 
 template <>
 struct LeafTensors<Tensor> {
-  static void collect(const Tensor& leaf, std::vector<Tensor>& flat) { flat.push_back(leaf); }
+  static void collect(const Tensor& leaf, std::vector<Tensor>& flat);
   static void describe(const Tensor&, std::string&) {}
-  static Tensor replace(const Tensor&, std::span<const Tensor> flat, size_t& next) {
-    return flat[next++];
-  }
+  static Tensor replace(const Tensor& like, std::span<const Tensor> flat, size_t& next);
 };
 
 template <>
 struct LeafTensors<IndexedSlices> {
-  static void collect(const IndexedSlices& leaf, std::vector<Tensor>& flat) {
-    flat.push_back(leaf.values);
-    flat.push_back(leaf.indices);
-  }
-  static void describe(const IndexedSlices& leaf, std::string& text) {
-    text += leaf.dense_shape.to_string();
-  }
+  static void collect(const IndexedSlices& leaf, std::vector<Tensor>& flat);
+  static void describe(const IndexedSlices& leaf, std::string& text);
   static IndexedSlices replace(const IndexedSlices& like, std::span<const Tensor> flat,
-                               size_t& next) {
-    next += 2;
-    return {flat[next - 2], flat[next - 1], like.dense_shape};
-  }
+                               size_t& next);
 };
 
 template <>
 struct LeafTensors<Gradient> {
-  static void collect(const Gradient& leaf, std::vector<Tensor>& flat) {
-    if (leaf.is_sparse()) {
-      LeafTensors<IndexedSlices>::collect(leaf.slices(), flat);
-    } else if (leaf.defined()) {
-      flat.push_back(leaf.dense());
-    }
-  }
-  static void describe(const Gradient& leaf, std::string& text) {
-    text += leaf.is_sparse() ? 's' : leaf.defined() ? 'd' : 'u';
-    if (leaf.is_sparse()) LeafTensors<IndexedSlices>::describe(leaf.slices(), text);
-  }
-  static Gradient replace(const Gradient& like, std::span<const Tensor> flat, size_t& next) {
-    if (like.is_sparse()) return LeafTensors<IndexedSlices>::replace(like.slices(), flat, next);
-    return like.defined() ? Gradient(flat[next++]) : Gradient();
-  }
+  static void collect(const Gradient& leaf, std::vector<Tensor>& flat);
+  static void describe(const Gradient& leaf, std::string& text);
+  static Gradient replace(const Gradient& like, std::span<const Tensor> flat, size_t& next);
 };
 
 template <KnownByHandle T>
 struct LeafTensors<T> {
-  static void collect(const T& leaf, std::vector<Tensor>& flat) { flat.push_back(leaf.handle()); }
-  static void describe(const T& leaf, std::string& text) { text += leaf.kind() + "; "; }
+  static void collect(const T& leaf, std::vector<Tensor>& flat) {
+    flat.push_back(Access::handle(leaf));
+  }
+  static void describe(const T& leaf, std::string& text) { text += Access::kind(leaf) + "; "; }
   static T replace(const T& like, std::span<const Tensor> flat, size_t& next) {
-    return like.with_handle(flat[next++]);
+    return Access::with_handle(like, flat[next++]);
   }
 };
 
@@ -98,7 +85,7 @@ concept HoldsTensors = requires(const T& leaf, std::vector<Tensor>& flat) {
   LeafTensors<T>::collect(leaf, flat);
 };
 
-// A struct whose tensors nothing finds.
+// Whether T is a struct whose tensors cannot be found.
 template <typename T>
 inline constexpr bool kLacksFields = std::is_class_v<T>&& std::is_aggregate_v<T> &&
                                      !std::is_empty_v<T> && !HoldsTensors<T> && !HasFields<T>;
@@ -116,7 +103,7 @@ void collect_tensors(const T& value, std::vector<Tensor>& flat) {
       value);
 }
 
-// A structure like `like` with the tensors from flat[next] on.
+// Returns a structure like `like` with the tensors from flat[next] on.
 template <typename T>
 T replace_tensors(const T& like, std::span<const Tensor> flat, size_t& next) {
   return map_leaves(
@@ -130,16 +117,14 @@ T replace_tensors(const T& like, std::span<const Tensor> flat, size_t& next) {
       like);
 }
 
-// Leaves that are not tensors, as bytes that tell different ones apart.
+// Constants are leaves that are not tensors. They are described by bytes that distinguish them.
 template <typename T>
 concept Constant = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>;
 template <Constant T>
 void describe_constant(const T& value, std::string& text) {
   text.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
-inline void describe_constant(const std::string& value, std::string& text) {
-  text += std::to_string(value.size()) + ":" + value;
-}
+void describe_constant(const std::string& value, std::string& text);
 void describe_constant(const Variable& value, std::string& text);
 
 // Appends the lengths and the keys of a structure.
@@ -164,7 +149,7 @@ void describe_layout([[maybe_unused]] const T& value, [[maybe_unused]] std::stri
   }
 }
 
-// Appends all that tells structures apart besides their tensors.
+// Appends everything that distinguishes structures besides their tensors.
 template <typename T>
 void describe_structure(const T& value, std::string& text) {
   describe_layout(value, text);

@@ -1,8 +1,7 @@
 #pragma once
 
-// Definitions of Tensor's templates. Not for inclusion by users: include cohort/tensor.h.
+// Defines Tensor's templates. Users include cohort/tensor.h instead.
 
-#include <algorithm>
 #include <type_traits>
 
 #include "cohort/tensor.h"
@@ -23,13 +22,14 @@ std::string to_text(const char* text);
 // Writes element `offset` (row-major), converted to `dtype`, to `out`.
 void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out);
 void read_elements(const Tensor& tensor, DType dtype, void* out);
-// Row-major offset of `index`; throws InvalidArgument.
+// Returns the row-major offset of `index`. Throws InvalidArgument if an index is beyond the ends.
 int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index);
-// Number of elements; throws FailedPrecondition for a tensor without values.
+// Returns the number of elements. Throws FailedPrecondition if the tensor has no values.
 int64_t count_values(const Tensor& tensor);
 // Throws InvalidArgument unless there is exactly one element.
 void check_one_element(const Tensor& tensor);
-// First element of a contiguous value of exactly that dtype; throws otherwise.
+// Returns the first element of `tensor`; the others follow it in row-major order. Throws
+// InvalidArgument if the tensor has another dtype.
 const void* element_data(const Tensor& tensor, DType dtype);
 
 template <ListItem T>
@@ -43,7 +43,7 @@ auto to_element(T value) {
 template <ListItem T>
 using ElementOf = decltype(to_element(std::declval<T>()));
 
-// Append what nested braces hold to `values`, in row-major order, and return its shape.
+// Append the elements of nested braces to `values`, in row-major order, and return their shape.
 template <ListItem T>
 Shape append_values(const T& item, std::vector<ElementOf<T>>& values) {
   values.push_back(to_element(item));
@@ -66,9 +66,8 @@ Tensor make_tensor(std::vector<T> values, const Shape& shape) {
   if constexpr (std::same_as<T, std::string>) {
     return make_strings(std::move(values), shape);
   } else if constexpr (std::same_as<T, bool>) {
-    auto bytes = std::make_unique<bool[]>(values.size() + 1);
-    std::copy(values.begin(), values.end(), bytes.get());
-    return copy_elements(kBool, shape, bytes.get());
+    const std::string bytes(values.begin(), values.end());
+    return copy_elements(kBool, shape, bytes.data());
   } else {
     return copy_elements(dtype_of<T>, shape, values.data());
   }
@@ -157,9 +156,9 @@ template <TensorElement T>
 std::vector<T> Tensor::to_vector() const {
   const auto count = static_cast<size_t>(internal::count_values(*this));
   if constexpr (std::same_as<T, bool>) {
-    auto bytes = std::make_unique<bool[]>(count + 1);
-    internal::read_elements(*this, kBool, bytes.get());
-    return std::vector<bool>(bytes.get(), bytes.get() + count);
+    std::string bytes(count, 0);
+    internal::read_elements(*this, kBool, bytes.data());
+    return std::vector<T>(bytes.begin(), bytes.end());
   } else {
     std::vector<T> values(count);
     internal::read_elements(*this, dtype_of<T>, values.data());

@@ -1,7 +1,7 @@
 #pragma once
 
-// The copies of a torch module, one for each replica, and what keeps them together. Not for
-// inclusion by users: include cohort/torch.h.
+// Makes the copies of a torch module, one for each replica, and keeps them consistent. Users
+// include cohort/torch.h instead.
 
 #include <torch/torch.h>
 
@@ -17,28 +17,29 @@
 
 namespace cohort::internal {
 
-// Which parts of a module train, and which of its parameters learn. What code outside `run` sets
-// in the first copy, by way of the module or of a reference that it kept, holds for all copies from
-// the next run on. What a replica sets inside `run` is its copy's. Not thread-safe.
+// TorchModes spreads to all copies which parts of a module are in training mode and which
+// parameters learn. What code outside `run` sets in the first copy, through the module or a
+// reference that it kept, applies to all copies from the next run on. What a replica sets inside
+// `run` applies to its own copy. Not thread-safe.
 class TorchModes {
  public:
-  // One after the other. They begin alike.
+  // Copies are added one after the other, and begin with equal modes.
   void add_copy(const torch::nn::Module& copy) {
     copies_.push_back({copy.modules(), copy.parameters()});
     if (copies_.size() == 1) note();
   }
-  // Before a run.
+  // Called before a run.
   void spread() {
     if (of_first() == known_) return;
     for (size_t i = 1; i < copies_.size(); ++i) set_modes(copies_[i], copies_[0]);
     note();
   }
-  // After a run.
+  // Called after a run.
   void note() { known_ = of_first(); }
 
  private:
   struct Parts {
-    std::vector<std::shared_ptr<torch::nn::Module>> modules;  // those above before those below
+    std::vector<std::shared_ptr<torch::nn::Module>> modules;  // a parent before its children
     std::vector<at::Tensor> parameters;
   };
 
@@ -58,21 +59,21 @@ class TorchModes {
   }
 
   std::vector<Parts> copies_;
-  std::vector<bool> known_;  // of the first copy
+  std::vector<bool> known_;  // the modes of the first copy
 };
 
-// The parameters and buffers of the copies, which must stay those that they were made with: nothing
-// would train, spread or save others.
+// TorchParts checks that the parameters and buffers of the copies remain those that the constructor
+// made, because nothing would train, spread or save others.
 class TorchParts {
  public:
-  // One after the other.
+  // Copies are added one after the other.
   void add_copy(std::shared_ptr<const torch::nn::Module> copy) {
     Parts parts{std::move(copy), {}, {}};
     parts.named = named(*parts.module);
     collect(*parts.module, parts.tensors);
     copies_.push_back(std::move(parts));
   }
-  // Throws FailedPrecondition, naming one that was replaced, added or removed.
+  // Throws FailedPrecondition, naming a tensor that was replaced, added or removed.
   void require_unchanged() const {
     for (size_t i = 0; i < copies_.size(); ++i) {
       std::vector<const c10::TensorImpl*> now;
@@ -87,10 +88,10 @@ class TorchParts {
   struct Parts {
     std::shared_ptr<const torch::nn::Module> module;
     std::vector<const c10::TensorImpl*> tensors;
-    Named named;  // holds them, so that no other tensor gets their address
+    Named named;  // keeps the tensors alive, so that their addresses stay taken
   };
 
-  // Without names, of which torch makes strings: this happens in each run.
+  // Collects without names, which torch builds as strings, because each run calls this.
   static void collect(const torch::nn::Module& module,
                       std::vector<const c10::TensorImpl*>& tensors) {
     for (const auto& item : module.named_parameters(/*recurse=*/false)) {
@@ -140,17 +141,18 @@ class TorchParts {
   std::vector<Parts> copies_;
 };
 
-// One replica's worth of copies, or as many as the strategy has replicas here.
+// Returns the number of copies for the current strategy: one per local replica, or one without a
+// strategy.
 inline size_t copies_for_this_scope() {
   if (!has_strategy()) return 1;
   if (in_cross_replica_context()) return get_strategy().extended().worker_devices().size();
   throw Error(Code::FailedPrecondition,
-              "[TorchModule] made inside run(), where every replica would make its own; make it "
-              "in the strategy's scope, before the run");
+              "[TorchModule] the module was made inside run(), where every replica would make its "
+              "own; make it in the strategy's scope, before the run");
 }
 
-// The number of the own replica's copy, outside `run` of the first. Throws FailedPrecondition
-// where there is none.
+// Returns the index of the own replica's copy, or of the first copy outside `run`. Throws
+// FailedPrecondition if the replica has no copy.
 inline size_t own_torch_copy(size_t copies) {
   const size_t own = current_component().value_or(0);
   if (own < copies) return own;
@@ -161,7 +163,8 @@ inline size_t own_torch_copy(size_t copies) {
                                             "; make it in the scope of the strategy that runs it");
 }
 
-// The state of torch's generator from which each copy is made, on all workers the first one's.
+// Returns the state of torch's generator from which each copy is made. All workers get the first
+// worker's state.
 inline std::string common_torch_random(StrategyExtended& extended) {
   const std::string own = torch_random_state();
   const Tensor bytes = Tensor::from(std::vector<uint8_t>(own.begin(), own.end()));
@@ -171,8 +174,7 @@ inline std::string common_torch_random(StrategyExtended& extended) {
   return {first.begin(), first.end()};
 }
 
-// What `make` makes where torch's generator begins with that state. Afterwards the generator is as
-// before.
+// Calls `make` with torch's generator in the given state, and restores the generator afterwards.
 template <typename F>
 auto made_aside(const std::string& state, const F& make) {
   const TorchRandomScope aside(0);
@@ -180,7 +182,7 @@ auto made_aside(const std::string& state, const F& make) {
   return make();
 }
 
-// Each tensor under the first of its names: parts of a module may share it.
+// Lists each tensor under its first name, because parts of a module may share a tensor.
 inline std::vector<std::pair<std::string, at::Tensor>> each_once(
     const torch::OrderedDict<std::string, at::Tensor>& named) {
   std::vector<std::pair<std::string, at::Tensor>> all;
@@ -191,7 +193,7 @@ inline std::vector<std::pair<std::string, at::Tensor>> each_once(
   return all;
 }
 
-// The name of a parameter or buffer that both modules hold; "" when there is none.
+// Returns the name of a parameter or buffer that both modules hold, or "" if they share none.
 inline std::string common_tensor(const torch::nn::Module& a, const torch::nn::Module& b) {
   const auto find = [](const auto& named, const auto& others) {
     for (const auto& item : named) {
@@ -204,7 +206,7 @@ inline std::string common_tensor(const torch::nn::Module& a, const torch::nn::Mo
   return parameter.empty() ? find(a.named_buffers(), b.buffers()) : parameter;
 }
 
-// `made`, or a clone of `first` where parts of both came in with the arguments and are the same.
+// Returns `made`, or a clone of `first` if both share parts that came in with the arguments.
 template <typename Net>
 std::shared_ptr<Net> apart_from(const std::shared_ptr<Net>& first, std::shared_ptr<Net> made) {
   const std::string common = common_tensor(*first, *made);
@@ -219,7 +221,7 @@ std::shared_ptr<Net> apart_from(const std::shared_ptr<Net>& first, std::shared_p
   }
 }
 
-// Replicas write their own; TorchStatistics makes them equal after each run.
+// Each replica writes its own buffers. TorchStatistics makes them equal after each run.
 inline VariableOptions buffer_options(const std::string& name) {
   return {.name = name,
           .trainable = false,

@@ -1,6 +1,6 @@
 #pragma once
 
-// Gradients by torch's autograd. Not for inclusion by users: include cohort/torch.h.
+// Gradients from torch's autograd. Users include cohort/torch.h instead.
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
@@ -33,11 +33,11 @@ inline void check_loss(const at::Tensor& loss) {
               "[minimize] the loss is " +
                   (loss.defined() ? "of shape " + Shape(loss.sizes()).to_string()
                                   : std::string("an undefined tensor")) +
-                  ", but an update goes along the gradient of one number; sum() makes one");
+                  ", but minimize() needs one number; reduce the loss with sum() or mean()");
 }
 
-// Calls `visit` with each tensor that autograd would leave a gradient of the loss in, until it
-// returns false.
+// Calls `visit` with each tensor in which autograd would leave a gradient of the loss, until
+// `visit` returns false.
 template <typename F>
 void visit_leaves(const at::Tensor& loss, const F& visit) {
   const torch::autograd::Edge root = torch::autograd::impl::gradient_edge(loss);
@@ -66,21 +66,21 @@ void visit_leaves(const at::Tensor& loss, const F& visit) {
                   "'s copy of the module, and that gradient would be lost: each replica computes "
                   "its loss with its own copy. Call net->forward(x) inside run(), where net-> is "
                   "the own copy, and not by a reference to *net or a part of it that was taken "
-                  "outside; detach() what is meant as a constant");
+                  "outside; call detach() on what is meant as a constant");
 }
 
 [[noreturn]] inline void throw_loss_of_no_parameter(size_t parameters) {
   throw Error(Code::InvalidArgument,
               "[minimize] the loss requires a gradient, but depends on none of the " +
                   std::to_string(parameters) +
-                  " parameters of the module's own copy, so that its gradient would be lost. Call "
+                  " parameters of the module's own copy, so its gradient would be lost. Call "
                   "net->forward(x) inside run(), on the module that minimize() is given; where a "
                   "replica has nothing to learn from, give it loss.detach()");
 }
 
-// Throws where the gradient of `loss`, or part of it, would get lost because the loss was computed
-// with another copy of the module than the own: FailedPrecondition. InvalidArgument where it was
-// computed with none.
+// Throws FailedPrecondition if the loss was computed with another copy of the module than the own,
+// and InvalidArgument if it was computed with no copy, because its gradient, or a part of it, would
+// be lost.
 inline void require_loss_of_copy(const at::Tensor& loss, const SharedTensors& parameters,
                                  size_t own) {
   const std::vector<at::Tensor>& learning = parameters.of_copy(own);
@@ -100,7 +100,8 @@ inline void require_loss_of_copy(const at::Tensor& loss, const SharedTensors& pa
   if (!found) throw_loss_of_no_parameter(learning.size());
 }
 
-// Which of the parameters `loss` may have a gradient for; a frozen one has none.
+// Returns the indices of the parameters for which `loss` may have a gradient. A frozen parameter
+// has none.
 inline std::vector<size_t> learning_now(const at::Tensor& loss,
                                         const std::vector<at::Tensor>& parameters) {
   std::vector<size_t> places;
@@ -117,8 +118,8 @@ inline std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor>& all,
   return chosen;
 }
 
-// Throws InvalidArgument unless the loss is one number. Gradients that backward() left in the
-// parameters would not count, so those are InvalidArgument, too.
+// Throws InvalidArgument if the loss is not one number, or if backward() left gradients in the
+// parameters, because those would not count.
 inline void check_update(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
                          const std::vector<Variable>& variables) {
   check_loss(loss);
@@ -134,7 +135,8 @@ inline void check_update(const at::Tensor& loss, const std::vector<at::Tensor>& 
   }
 }
 
-// While it lives, the sums are the parameters' gradients; a parameter without a sum has none.
+// While it lives, the sums are the parameters' gradients. A parameter without a sum has no
+// gradient.
 class [[nodiscard]] GradientsInPlace {
  public:
   GradientsInPlace(const std::vector<at::Tensor>& parameters, const Gradients& sums)
@@ -154,9 +156,10 @@ class [[nodiscard]] GradientsInPlace {
   std::vector<at::Tensor> parameters_;
 };
 
-// By torch's autograd: one per parameter, undefined for those that are frozen or had no part in the
-// loss. Frees what autograd kept of it. Throws InvalidArgument unless the loss is one number, and
-// where a parameter has a gradient already.
+// Computes one gradient per parameter with torch's autograd. The gradient is undefined for
+// parameters that are frozen or do not contribute to the loss. Frees the autograd graph of the
+// loss. Throws InvalidArgument if the loss is not one number, or if a parameter already has a
+// gradient.
 inline Gradients torch_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
                                  const std::vector<Variable>& variables) {
   check_update(loss, parameters, variables);
@@ -171,8 +174,8 @@ inline Gradients torch_gradients(const at::Tensor& loss, const std::vector<at::T
   return gradients;
 }
 
-// During a backward pass, tells a listener of each parameter's gradient as soon as torch's autograd
-// has it. The parameters' grad() is empty before and afterwards.
+// AnnouncedBackward runs a backward pass and calls a listener with each parameter's gradient as
+// soon as torch's autograd has it. The parameters' grad() is empty before and afterwards.
 class AnnouncedBackward {
  public:
   AnnouncedBackward(GradientListener& listener, const at::Tensor& loss,
@@ -232,15 +235,16 @@ class AnnouncedBackward {
 
   GradientListener& listener_;
   const at::Tensor loss_;
-  const std::vector<size_t> places_;  // of those that learn, among all
+  const std::vector<size_t> places_;  // indices of the parameters that learn
   std::vector<at::Tensor> learning_;
-  Gradients gradients_;  // of all
+  Gradients gradients_;  // by parameter
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   std::vector<uintptr_t> keys_;
 };
 
-// The same as torch_gradients; what listens to the gradients of `variables` gets them one by one.
-// On a CPU only: elsewhere a gradient may not be there yet when autograd goes on.
+// Like torch_gradients(), but a listener of the gradients of `variables` gets them one by one.
+// Listeners are called for a loss on a CPU only: on other devices, a gradient may not be complete
+// when autograd continues.
 inline Gradients announced_gradients(const at::Tensor& loss,
                                      const std::vector<at::Tensor>& parameters,
                                      const std::vector<Variable>& variables) {

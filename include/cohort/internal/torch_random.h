@@ -8,18 +8,19 @@ namespace cohort::internal {
 
 struct TorchGenerator;
 
-// A number of the generator that torch's functions draw from on this thread.
+// Draws a number from the generator that torch's functions use on this thread.
 uint64_t draw_torch_seed();
 
-// The state of that generator, as bytes. restore_torch_random() throws DataLoss for other bytes.
+// The state of that generator, as bytes. restore_torch_random() throws DataLoss if the bytes are
+// not such a state.
 std::string torch_random_state();
 void restore_torch_random(const std::string& state);
 
-// While it lives, torch's functions that are given no generator draw on this thread, for tensors on
-// the CPU, from the scope's generator, and leave torch's alone. Torch's own is one for all
-// threads: replicas would draw from it in any order. For this thread, the scope's generator is
-// torch's default: torch::manual_seed() sets its seed, get_state() and set_state() of the default
-// its state.
+// While it lives, torch's functions on this thread that are given no generator draw from the
+// scope's generator, for tensors on the CPU, and do not change torch's generator. Torch's generator
+// is shared by all threads, so replicas would draw from it in an arbitrary order. On this thread
+// the scope's generator is torch's default generator: torch::manual_seed() sets its seed,
+// get_state() and set_state() of the default generator its state.
 class [[nodiscard]] TorchRandomScope {
  public:
   explicit TorchRandomScope(uint64_t seed);

@@ -1,7 +1,6 @@
 #pragma once
 
-// What the copies of a torch module have in common. Not for inclusion by users: include
-// cohort/torch.h.
+// The state that the copies of a torch module share. Users include cohort/torch.h instead.
 
 #include <torch/torch.h>
 
@@ -18,9 +17,10 @@
 
 namespace cohort::internal {
 
+// TorchState keeps the copies of one torch module consistent before and after each run.
 class TorchState final : public RunObserver {
  public:
-  // Of a module of the current strategy.
+  // For a module of the current strategy.
   explicit TorchState(size_t num_copies)
       : strategy(get_strategy()),
         copies(num_copies),
@@ -32,8 +32,8 @@ class TorchState final : public RunObserver {
     for (SharedTensors* kind : kinds()) kind->follow(copy);
   }
 
-  // Before code outside `run` uses the module: throws FailedPrecondition when something wrote
-  // parameters past their variables, or replaced parts of the module.
+  // Called before code outside `run` uses the module. Throws FailedPrecondition if something wrote
+  // to parameters, but not through their variables, or replaced parts of the module.
   void settle() {
     if (runs_ > 0) return;
     parts.require_unchanged();
@@ -55,25 +55,25 @@ class TorchState final : public RunObserver {
     statistics.aggregate(strategy, copies);
   }
 
-  // Before an update or another change of a copy, which would hide writes before it.
+  // Called before an update or another change of a copy, which would hide earlier writes.
   void require_no_other_writes(size_t copy) {
     for (SharedTensors* kind : kinds()) kind->require_no_other_writes(copy);
   }
-  // Before an update of a copy. Throws FailedPrecondition, naming the parameter, where one should
-  // learn that cannot.
+  // Called before an update of a copy. Throws FailedPrecondition, naming the parameter, if a
+  // parameter should learn that was frozen when the module was made.
   void require_frozen(size_t copy) const {
     for (size_t i = 0; i < frozen.variables().size(); ++i) {
       if (!frozen.of_copy(copy)[i].requires_grad()) continue;
       throw Error(Code::FailedPrecondition,
                   "[TorchModule] parameter '" + frozen.variables()[i].name() +
-                      "' was frozen when the module was made, so that no optimizer knows it, and "
-                      "has requires_grad now; leave it on in the module's constructor, and freeze "
-                      "the parameter with requires_grad_(false) afterwards");
+                      "' was frozen when the module was made, so no optimizer knows it, and has "
+                      "requires_grad now; leave requires_grad on in the module's constructor, and "
+                      "freeze the parameter with requires_grad_(false) afterwards");
     }
   }
   // An update takes the copy's values away for a while. The first update waits until all replicas
-  // have computed their losses, so that a replica that used another replica's copy gets an error
-  // that says so instead of an empty tensor. Such a program does so from its first update on.
+  // have computed their losses. A replica that used another replica's copy then gets an error that
+  // says so instead of an empty tensor. A program with this fault has it from its first update on.
   void meet_before_first_update(size_t copy) {
     if (copies == 1 || has_met_[copy]) return;
     if (ReplicaContext* const replica = get_replica_context()) {
@@ -81,7 +81,7 @@ class TorchState final : public RunObserver {
       has_met_[copy] = true;
     }
   }
-  // Before a replica changes its copy. Throws FailedPrecondition where copies share memory.
+  // Called before a replica changes its copy. Throws FailedPrecondition if copies share memory.
   void require_own_memory() const {
     if (!parameters.is_shared() && !frozen.is_shared()) return;
     throw Error(Code::FailedPrecondition,
@@ -99,11 +99,11 @@ class TorchState final : public RunObserver {
   TorchStatistics statistics{buffers};
   TorchModes modes;
   TorchParts parts;
-  std::deque<SyncedNorms> synced_norms;  // by copy; empty unless asked for
+  std::deque<SyncedNorms> synced_norms;  // by copy; empty without sync_batch_norm
 
  private:
-  std::vector<char> has_met_;  // by copy; each replica uses its own
-  std::atomic<int> runs_ = 0;  // that go on: code of other threads then leaves the copies alone
+  std::vector<char> has_met_;  // by copy; each replica uses its own entry
+  std::atomic<int> runs_ = 0;  // that are running; settle() then leaves the copies alone
 };
 
 }  // namespace cohort::internal

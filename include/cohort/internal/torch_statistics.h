@@ -1,7 +1,7 @@
 #pragma once
 
-// The buffers of a torch module's copies, kept equal between runs. Not for inclusion by users:
-// include cohort/torch.h.
+// Keeps the buffers of a torch module's copies equal between runs. Users include cohort/torch.h
+// instead.
 
 #include <torch/torch.h>
 
@@ -16,17 +16,19 @@
 
 namespace cohort::internal {
 
-// Inside `run` each replica writes its own buffers. Afterwards all have the mean of what they
-// wrote, and the first replica's value of what is not floating, so that code outside `run` finds
-// the same on every worker and needs no other worker for it. A running mean of means is the mean of
-// running means: training goes on as if each replica had kept its own.
+// TorchStatistics makes the buffers equal after each run, in which each replica writes its own. All
+// copies then have the mean of the written floating buffers, and the first replica's value of the
+// other buffers, so that code outside `run` finds the same values on every worker without any
+// communication. A running mean of means is the mean of the running means, so training continues as
+// if each replica had kept its own.
 class TorchStatistics {
  public:
   explicit TorchStatistics(SharedTensors& buffers) : buffers_(buffers) {}
 
-  // Before a run, and before code outside `run` uses the module. What such code writes to the
-  // first copy would be that worker's alone. A norm's statistics, which a forward pass in training
-  // mode writes, get their earlier values again; another buffer is FailedPrecondition.
+  // Called before a run, and before code outside `run` uses the module. A write of such code to the
+  // first copy would affect that worker alone. Therefore a norm's statistics, which a forward pass
+  // in training mode writes, get their earlier values again, and a change of another buffer throws
+  // FailedPrecondition.
   void settle(size_t copies) {
     const torch::NoGradGuard unrecorded;
     for (size_t copy = 0; copy < copies; ++copy) buffers_.follow(copy);
@@ -40,7 +42,7 @@ class TorchStatistics {
     }
   }
 
-  // After a run. All workers call it.
+  // Called after a run, by all workers.
   void aggregate(Strategy& strategy, size_t copies) {
     if (agreed_.empty()) return;
     const torch::NoGradGuard unrecorded;
@@ -57,7 +59,8 @@ class TorchStatistics {
     last_written_ = written;
   }
 
-  // After a run that failed: the buffers get their values from before it. Throws nothing.
+  // Called after a run that failed: the buffers get their values from before the run. Throws
+  // nothing.
   void undo_run(size_t copies) {
     last_written_.clear();
     (void)capture_status([&] {
@@ -72,14 +75,14 @@ class TorchStatistics {
   struct Agreed {
     uint64_t times_given = 0;
     at::Tensor value = {};
-    std::vector<TensorMark> marks = {};  // by copy, of a large buffer
+    std::vector<TensorMark> marks = {};  // by copy; only for a large buffer
   };
   struct Written {
     std::vector<size_t> buffers;
-    at::Tensor means;  // their values, where they are known already
+    at::Tensor means;  // their values, if already known
   };
-  // Up to this size, buffers are compared byte by byte; of larger ones, as masks, a few elements
-  // are. A norm changes all elements of its statistics.
+  // Buffers up to this size are compared byte by byte. Of larger buffers, such as masks, a few
+  // elements are compared. A norm changes all elements of its statistics.
   static constexpr size_t kSmallBytes = size_t{1} << 16;
 
   static bool is_large(const at::Tensor& buffer) { return buffer.nbytes() > kSmallBytes; }
@@ -88,7 +91,8 @@ class TorchStatistics {
            name.ends_with("num_batches_tracked");
   }
 
-  // Compares bytes: batch norms do not count as writes what they write to their statistics.
+  // Compares bytes, because torch's counter of writes does not count a batch norm's writes to its
+  // statistics.
   static bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
     if (!a.is_contiguous() || !b.is_contiguous()) return at::equal(a, b);
     return a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
@@ -105,7 +109,7 @@ class TorchStatistics {
     }
     return false;
   }
-  // All copies of the buffer have the agreed value.
+  // Records that all copies of the buffer have the agreed value.
   void note(size_t buffer, size_t copies) {
     agreed_[buffer].marks.resize(copies);
     for (size_t copy = 0; copy < copies; ++copy) {
@@ -114,12 +118,12 @@ class TorchStatistics {
     }
   }
 
-  // The variable was given a value, on all workers.
+  // Called after the variable was given a value, on all workers.
   void agree_on_given(size_t buffer, size_t copies) {
     agreed_[buffer].times_given = buffers_.times_given(buffer);
     agreed_[buffer].value = buffers_.of_copy(0)[buffer].clone();
     note(buffer, copies);
-    last_written_.clear();  // a worker that was started again has none
+    last_written_.clear();  // a restarted worker knows none
   }
 
   void undo(size_t copy, size_t buffer) {
@@ -156,8 +160,9 @@ class TorchStatistics {
     return written;
   }
 
-  // What a replica of any worker wrote. Workers can differ, as when one has no data, so they
-  // exchange it, together with the values of what was written last time: as a rule it is the same.
+  // Returns the buffers that a replica of any worker wrote. Workers can differ, for example if one
+  // has no data, so they exchange what they wrote, together with the values of the buffers of the
+  // last time, because these are usually the same buffers.
   Written written_anywhere(Strategy& strategy, size_t copies) {
     std::vector<double> flags(agreed_.size());
     for (const size_t i : written_here(copies)) flags[i] = 1;
@@ -171,7 +176,7 @@ class TorchStatistics {
     return {written, all.slice(0, static_cast<int64_t>(flags.size()))};
   }
 
-  // Over all replicas: what `flags` has, then the values of the buffers.
+  // Returns the mean over all replicas of `flags`, followed by the values of the buffers.
   at::Tensor mean(Strategy& strategy, size_t copies, const std::vector<size_t>& buffers,
                   const at::Tensor& flags) const {
     std::vector<std::optional<Tensor>> packs;
@@ -183,7 +188,7 @@ class TorchStatistics {
     return strategy.reduce(ReduceOp::Mean, PerReplica<Tensor>(std::move(packs)));
   }
 
-  // In double precision, where the mean of equal numbers is that number.
+  // In double precision, in which the mean of equal numbers is exactly that number.
   std::vector<at::Tensor> values(const Strategy& strategy, size_t copy,
                                  const std::vector<size_t>& buffers) const {
     const int id = strategy.extended().replica_id(copy);
@@ -207,8 +212,8 @@ class TorchStatistics {
   }
 
   SharedTensors& buffers_;
-  std::vector<Agreed> agreed_;        // by buffer: what all copies have
-  std::vector<size_t> last_written_;  // in the last run that wrote; the same on all workers
+  std::vector<Agreed> agreed_;        // by buffer
+  std::vector<size_t> last_written_;  // by the last run that wrote; equal on all workers
   bool warned_ = false;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// Batch norms of torch over the batches of all replicas. Not for inclusion by users: include
-// cohort/torch.h.
+// Torch's batch norms over the batches of all replicas. Users include cohort/torch.h instead.
 
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -14,12 +13,13 @@
 
 namespace cohort::internal {
 
-// Normalizes with mean and variance of the examples of all replicas. All replicas call it, with as
-// many channels, and run backward passes through it in the same order.
+// SyncBatchNorm normalizes with the mean and variance of the examples of all replicas. All replicas
+// must call it with the same number of channels, and run their backward passes through it in the
+// same order.
 class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
  public:
   struct Running {
-    at::Tensor mean;  // undefined where the layer keeps none
+    at::Tensor mean;  // undefined if the layer keeps none
     at::Tensor var;
     double momentum;
   };
@@ -65,7 +65,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const auto like = [](const at::Tensor& gradient, const at::Tensor& parameter) {
       return parameter.defined() ? gradient.to(parameter.scalar_type()) : at::Tensor();
     };
-    // Those of the parameters are this replica's: the optimizer adds them up.
+    // The gradients of weight and bias are this replica's own, because the optimizer sums them.
     return {dx.to(x.scalar_type()), like(of_weight, weight), like(of_bias, weight), {}, {}};
   }
 
@@ -73,13 +73,13 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   static at::Tensor channel_sums(const at::Tensor& x) {
     return x.transpose(0, 1).reshape({x.size(1), -1}).sum(1);
   }
-  // One number per channel, so that it can be combined with x.
+  // Shapes one number per channel so that it can be combined with x.
   static at::Tensor along(const at::Tensor& channels, const at::Tensor& x) {
     std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
     sizes[1] = -1;
     return channels.to(torch::kFloat64).reshape(sizes);
   }
-  // Over all replicas: the parts one after the other, then the number.
+  // Returns the sums over all replicas: first the parts, one after the other, then the number.
   static at::Tensor add_up(std::vector<at::Tensor> parts, double number) {
     parts.push_back(torch::full({1}, number, torch::kFloat64));
     const Tensor own(torch::cat(parts));
@@ -92,7 +92,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 };
 
-// The layers that normalize over all replicas, by a tensor that each has. Thread-safe.
+// SyncedLayers knows the layers that normalize over all replicas. It identifies a layer by one of
+// its tensors. Thread-safe.
 class SyncedLayers {
  public:
   static SyncedLayers& all() {
@@ -146,8 +147,8 @@ class SyncedLayers {
   torch::Library library_;
 };
 
-// Makes the batch norms of a module normalize over all replicas for as long as it lives. Throws
-// InvalidArgument for a module without any, and for one that has neither statistics nor weights.
+// While it lives, the batch norms of a module normalize over all replicas. Throws InvalidArgument
+// if the module has no batch norm, or one that has neither statistics nor weights.
 class [[nodiscard]] SyncedNorms {
  public:
   explicit SyncedNorms(const torch::nn::Module& module) {
@@ -178,13 +179,13 @@ class [[nodiscard]] SyncedNorms {
       throw Error(
           Code::InvalidArgument,
           "[TorchModule] sync_batch_norm needs batch norms with statistics or weights, and '" +
-              part.name() + "' has neither: leave affine or track_running_stats on");
+              part.name() + "' has neither: turn affine or track_running_stats on");
     }
     SyncedLayers::all().add(mark);
     marks_.push_back(mark);
   }
 
-  std::vector<at::Tensor> marks_;  // held, so that no other tensor gets their address
+  std::vector<at::Tensor> marks_;  // kept alive, so that their addresses stay taken
 };
 
 }  // namespace cohort::internal

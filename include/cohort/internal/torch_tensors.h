@@ -1,7 +1,7 @@
 #pragma once
 
-// The tensors of a torch module's copies and the variables that they are. Not for inclusion by
-// users: include cohort/torch.h.
+// The tensors of a torch module's copies and the variables behind them. Users include
+// cohort/torch.h instead.
 
 #include <torch/torch.h>
 
@@ -19,18 +19,20 @@
 
 namespace cohort::internal {
 
-// Tensors of one kind. Where a strategy keeps one copy of a variable for all replicas, the copies
-// of the module share its memory; of what the replicas write by themselves the first one's copy
-// does, and the others have their own, which begins with what the variable was given.
+// SharedTensors connects tensors of one kind, such as parameters, with their variables. If a
+// strategy keeps one copy of a variable for all replicas, the module's copies share that memory,
+// except for tensors that each replica writes on its own: there, only the first copy shares the
+// variable's memory, and every other copy has its own tensor, which starts with the value that the
+// variable was given.
 //
-// Where there are several replicas, of this worker or of all, a tensor must not be written past its
-// variable: no other replica would follow. This class notes each write that is allowed, and finds
-// the others.
+// If there are several replicas, on this worker or on all, a write to a tensor must go through its
+// variable, because no other replica would follow. This class records the allowed writes and
+// detects all others.
 class SharedTensors {
  public:
   struct Options {
     bool several_replicas;
-    bool replicas_write;  // each its own, as statistics
+    bool replicas_write;  // each replica its own tensor, as for statistics
   };
   explicit SharedTensors(Options options) : options_(options) {}
 
@@ -42,21 +44,21 @@ class SharedTensors {
     size_t copy;
     size_t variable;
   };
-  // Of which copy the tensor is; none for one that is of no copy.
+  // Returns the copy and the variable to which a tensor belongs, or nullopt if it belongs to none.
   std::optional<Place> find(const at::Tensor& tensor) const {
     const auto found = places_.find(tensor.unsafeGetTensorImpl());
     if (found == places_.end()) return std::nullopt;
     return found->second;
   }
 
-  // Before the copies' tensors are added.
+  // Must be called before the copies' tensors are added.
   void add_variable(const Variable& variable) {
     variables_.push_back(variable);
     components_.push_back(get_strategy().local_results(variable));
     for (const Variable& component : components_.back()) require_held(component);
   }
-  // Of one copy after the other, in the order of the variables, whose values they get. Copies do
-  // not share memory: torch writes into it.
+  // Adds the tensors of one copy, in the order of the variables, whose values follow() gives them.
+  // Copies are added one after the other. They must not share memory, because torch writes into it.
   void add_copy(std::vector<at::Tensor> tensors) {
     tensors_.push_back(std::move(tensors));
     known_.emplace_back(variables_.size());
@@ -69,10 +71,10 @@ class SharedTensors {
     note_writes(copy);
   }
 
-  // Gives a copy the values of variables that were given another one since, by assign() or a
-  // checkpoint. The giver may hold that value still, and torch writes into what it has, so the copy
-  // gets a copy of the value. Throws FailedPrecondition where something else than this class gave a
-  // tensor other memory; of one replica the variable takes that over.
+  // Gives a copy the values of variables that assign() or a checkpoint has changed. The caller of
+  // assign() may still hold that value, and torch writes into its tensors, so the copy gets a copy
+  // of the value. Throws FailedPrecondition if something other than this class gave a tensor new
+  // memory; with one replica, the variable takes over that memory instead.
   void follow(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) take_over(copy, i);
@@ -89,14 +91,14 @@ class SharedTensors {
       set(copy, i, torch::empty({0}, tensors_[copy][i].options()));
     }
   }
-  // Afterwards.
+  // Gives the copy the variables' memory again, after release_values().
   void take_values(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
       set(copy, i, components_[i][has_own(i) ? copy : 0].read_value());
     }
   }
 
-  // The tensors of the copy were written in place, by who may.
+  // Records that the copy's tensors were written in place by an allowed writer.
   void note_writes(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
       // Copies that share the memory have the new value, too.
@@ -104,24 +106,24 @@ class SharedTensors {
       note(copy, i);
     }
   }
-  // Throws FailedPrecondition, naming the tensor, when one of the copy was written otherwise.
+  // Throws FailedPrecondition, naming the tensor, if a tensor of the copy was written otherwise.
   void require_no_other_writes(size_t copy) {
     if (!finds_writes()) return;
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (known_[copy][i].mark.is_written(tensors_[copy][i])) throw_written(copy, i);
     }
   }
-  // Whether copies share the memory of what only updates write.
+  // Whether copies share the memory of tensors that only updates write.
   bool is_shared() const {
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (!has_own(i) && !options_.replicas_write) return true;
     }
     return false;
   }
-  // How often the variable's tensor in the first copy was given a value.
+  // How many times the variable's tensor in the first copy was given a value.
   uint64_t times_given(size_t variable) const { return known_[0][variable].times_given; }
-  // Makes what the first copy has now the value of the variables, for all copies; of several
-  // workers, what the first worker has. Outside `run`.
+  // Makes the first copy's current values the values of the variables, for all copies. With several
+  // workers, these are the values of the first worker. Only outside `run`.
   void spread_first_copy(StrategyExtended& extended) {
     note_writes(0);
     for (size_t i = 0; i < variables_.size(); ++i) {
@@ -130,7 +132,7 @@ class SharedTensors {
     }
     for (size_t copy = 0; copy < tensors_.size(); ++copy) follow(copy);
   }
-  // Throws FailedPrecondition where a tensor of the copy has other memory than it was given.
+  // Throws FailedPrecondition if a tensor of the copy has other memory than it was given.
   void require_same_memory(size_t copy) const {
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) throw_written(copy, i);
@@ -143,15 +145,15 @@ class SharedTensors {
     uint64_t times_given = 0;
     TensorMark mark = {};
   };
-  // What is known of a variable that has one copy for all.
+  // What is known about a variable with one copy for all replicas.
   struct Common {
-    const void* memory = nullptr;  // that nothing else holds
-    at::Tensor start = {};         // what it was given, for copies that do not share its memory
+    const void* memory = nullptr;  // belongs to the variable alone
+    at::Tensor start = {};         // the given value, for copies with memory of their own
     std::vector<bool> started = {};
   };
 
-  // Torch must share the memory of each variable. Otherwise the module would compute with a second
-  // set of values, which no optimizer updates.
+  // Throws FailedPrecondition if the variable's memory is not in this process. Otherwise the module
+  // would compute with a second set of values, which no optimizer updates.
   static void require_held(const Variable& component) {
     if (held_value(component).defined()) return;
     throw Error(Code::FailedPrecondition,
@@ -183,7 +185,7 @@ class SharedTensors {
     if (finds_writes()) known.mark.note_memory(tensor);
   }
 
-  // Module::load() and Module::to() give tensors other memory.
+  // Called after Module::load() or Module::to(), which give tensors other memory.
   void take_over(size_t copy, size_t variable) {
     const at::Tensor& tensor = tensors_[copy][variable];
     const Tensor held = held_value(components_[variable][0]);
@@ -225,7 +227,7 @@ class SharedTensors {
     }
   }
 
-  // The value in memory that is the variable's alone.
+  // Returns the value in memory that belongs to the variable alone.
   static at::Tensor owned(const Variable& component, const at::Tensor& value) {
     at::Tensor own = value.clone();
     set_held_value(component, Tensor(own));
@@ -245,9 +247,9 @@ class SharedTensors {
 
   const Options options_;
   std::vector<Variable> variables_;
-  std::vector<std::vector<Variable>> components_;  // of each variable, by replica, or one
-  std::vector<std::vector<at::Tensor>> tensors_;   // of each copy, by variable
-  std::vector<std::vector<Known>> known_;          // the same; each replica uses its own
+  std::vector<std::vector<Variable>> components_;  // by variable, then by replica, or one for all
+  std::vector<std::vector<at::Tensor>> tensors_;   // by copy, then by variable
+  std::vector<std::vector<Known>> known_;          // likewise; each replica uses its own entries
   std::unordered_map<const c10::TensorImpl*, Place> places_;
   std::mutex mutex_;
   std::vector<Common> common_;  // by variable; guarded by mutex_

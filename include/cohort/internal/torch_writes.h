@@ -1,6 +1,6 @@
 #pragma once
 
-// Finds writes to torch's tensors. Not for inclusion by users: include cohort/torch.h.
+// Detects writes to torch's tensors. Users include cohort/torch.h instead.
 
 #include <torch/torch.h>
 
@@ -12,7 +12,8 @@
 
 namespace cohort::internal {
 
-// A hash of about `elements` elements, spread over the tensor; other ones in each turn.
+// Returns a hash of about `elements` elements, spread over the tensor. Each `turn` selects other
+// elements.
 inline uint64_t hash_elements(const at::Tensor& tensor, size_t elements, uint64_t turn) {
   constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
   if (!tensor.is_non_overlapping_and_dense()) return 0;
@@ -34,7 +35,8 @@ inline uint64_t hash_all(const at::Tensor& tensor) {
   return hash_elements(tensor, static_cast<size_t>(tensor.numel()), 0);
 }
 
-// While it lives, backward passes of this thread are the library's, and no step() follows them.
+// While it lives, backward passes of this thread belong to the library, and no step() of a torch
+// optimizer follows them.
 class [[nodiscard]] OwnBackward {
  public:
   OwnBackward() { ++depth_; }
@@ -48,12 +50,13 @@ class [[nodiscard]] OwnBackward {
   inline static thread_local int depth_ = 0;
 };
 
-// Knows what a parameter held when the program's backward() first left a gradient in it. A torch
-// optimizer writes later. Thread-safe, because a replica may go backward through another's copy.
+// BackwardWatch remembers the content of a parameter at the time when the program's backward()
+// first left a gradient in it. A torch optimizer writes later. Thread-safe, because a replica may
+// run a backward pass through another replica's copy.
 class BackwardWatch {
  public:
-  // The parameter must require a gradient. Autograd asks the parameter for its accumulator as long
-  // as someone holds that.
+  // The parameter must require a gradient. Autograd uses the parameter's accumulator while this
+  // object holds it.
   explicit BackwardWatch(const at::Tensor& parameter)
       : parameter_(parameter),
         accumulator_(torch::autograd::impl::grad_accumulator(parameter)),
@@ -62,7 +65,8 @@ class BackwardWatch {
   BackwardWatch(const BackwardWatch&) = delete;
   BackwardWatch& operator=(const BackwardWatch&) = delete;
 
-  // The hash of all elements then; none without a backward pass since the last forget().
+  // Returns the hash of all elements at that time, or nullopt without a backward pass since the
+  // last forget().
   std::optional<uint64_t> before() const {
     const std::lock_guard lock(mutex_);
     return before_;
@@ -98,14 +102,15 @@ class BackwardWatch {
   std::optional<uint64_t> before_;  // guarded by mutex_
 };
 
-// What a tensor was like when it was last noted: how many writes torch has counted, and a few of
-// its elements, other ones each time. Torch does not count what its optimizers and norms write:
-// they write to data(), which has a count of its own. They change most elements, as a rule. An
-// optimizer that changes few needs a gradient in the parameter: from the backward() that leaves it
-// there, or else the first look at it, all elements count.
+// TensorMark remembers the state of a tensor: how many writes torch has counted, and a few
+// elements, other ones each time. Torch does not count the writes of its optimizers and norms,
+// because these write to data(), which has a count of its own. As a rule they change most elements.
+// An optimizer that changes few elements needs a gradient in the parameter. Therefore all elements
+// are compared after a backward() has left a gradient there, or else after the first check that
+// finds one.
 class TensorMark {
  public:
-  // Of a parameter that learns, before backward passes.
+  // Called for a parameter that learns, before backward passes.
   void watch(const at::Tensor& parameter) {
     watch_ = parameter.requires_grad() ? std::make_unique<BackwardWatch>(parameter) : nullptr;
   }
@@ -115,7 +120,7 @@ class TensorMark {
     sample_ = hash_elements(tensor, kSamples, turn_);
     forget_whole();
   }
-  // The same for a tensor that has other memory now, which is not a write.
+  // Like note(), for a tensor that was given other memory, which is not a write.
   void note_memory(const at::Tensor& tensor) {
     const int64_t writes = writes_;
     note(tensor);
@@ -145,7 +150,7 @@ class TensorMark {
   int64_t writes_ = 0;
   uint64_t turn_ = 0;
   uint64_t sample_ = 0;
-  std::optional<uint64_t> whole_;  // of all elements
+  std::optional<uint64_t> whole_;  // hash of all elements
   std::unique_ptr<BackwardWatch> watch_;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// What strategies do with values of any C++ type: comparing, taking apart, putting together,
-// printing. Not for inclusion by users: include cohort/values.h.
+// Comparing, selecting, regrouping and printing values of any C++ type, for strategies. Not for
+// inclusion by users: include cohort/values.h.
 
 #include <concepts>
-#include <ostream>
+#include <iosfwd>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -15,14 +15,54 @@
 
 namespace cohort {
 namespace internal {
+template <>
+inline constexpr bool is_tensor_like<PerReplica<Tensor>> = true;
+template <>
+inline constexpr bool is_tensor_like<DistributedValue> = true;
 
-// --- The same thing
+template <typename T>
+inline constexpr bool is_distributed<PerReplica<T>> =
+    std::convertible_to<const PerReplica<T>&, DistributedValue>;
+template <>
+inline constexpr bool is_distributed<DistributedValue> = true;
+// Writes each component to its copy. Throws InvalidArgument if the rules for `target` demand one
+// value for all copies.
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value, Site site);
+}  // namespace internal
+
+}  // namespace cohort
+
+template <cohort::internal::HasParts T>
+struct std::tuple_size<cohort::PerReplica<T>> : std::tuple_size<cohort::internal::PartsOf<T>> {};
+template <size_t I, cohort::internal::HasParts T>
+struct std::tuple_element<I, cohort::PerReplica<T>> {
+  using type = cohort::PerReplica<cohort::internal::PartOf<I, T>>;
+};
+
+namespace cohort {
+
+template <typename T>
+std::vector<Gradient> DistributedValue::gradients_of(const PerReplica<T>& values) {
+  std::vector<Gradient> all;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if constexpr (std::convertible_to<const T&, Gradient>) {
+      internal::append(all, values[i]);
+    } else {
+      internal::append(all, Gradient(static_cast<Tensor>(values[i])));
+    }
+  }
+  return all;
+}
+
+namespace internal {
+
+// --- Equality by identity
 
 // Whether both share one value, by identity.
 bool same_tensor(const Tensor& a, const Tensor& b);
 bool same_variable(const Variable& a, const Variable& b);
 
-// Types whose equal values count as one and the same.
+// Types whose equal values count as the same value.
 template <typename T>
 concept PlainValue = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
     std::same_as<T, std::string> || std::same_as<T, std::string_view>;
@@ -47,9 +87,12 @@ concept IterableNest = requires(const T& values) {
 
 template <typename T>
 bool same_elements(const T& a, const T& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(),
-                    [](const auto& x, const auto& y) { return same_thing(x, y); });
+  if (a.size() != b.size()) return false;
+  auto other = b.begin();
+  for (const auto& element : a) {
+    if (!same_thing(element, *other++)) return false;
+  }
+  return true;
 }
 
 template <typename T>
@@ -70,7 +113,7 @@ bool same_thing(const T& a, const T& b) {
     return false;
   }
 }
-// The parts of a map.
+// The entries of a map.
 template <typename A, typename B>
 bool same_thing(const std::pair<const A, B>& a, const std::pair<const A, B>& b) {
   return same_thing(a.first, b.first) && same_thing(a.second, b.second);
@@ -88,7 +131,7 @@ bool all_same(const std::vector<std::optional<T>>& values) {
 
 template <typename T>
 PerReplica<T> per_replica_base(const PerReplica<T>& value);
-// PerReplica<T> and what derives from it.
+// PerReplica<T> and its derived classes.
 template <typename T>
 concept PerReplicaType = requires(const T& value) {
   per_replica_base(value);
@@ -97,7 +140,7 @@ template <PerReplicaType T>
 using ComponentOf =
     std::remove_cvref_t<decltype(per_replica_base(std::declval<const T&>())[size_t{0}])>;
 
-// Whether a leaf of that kind is somewhere in a T.
+// Whether a T has a leaf of that kind.
 template <typename T, template <typename> typename Kind>
 struct HoldsLeaf : Kind<T> {};
 template <typename T, template <typename> typename Kind>
@@ -119,10 +162,11 @@ using MayBeDistributed =
 template <typename T>
 using IsVariable = std::is_same<T, Variable>;
 
-// --- select: what replica (or copy) `index` sees of a value. Variables pass whole.
+// --- select: the component of a value that replica (or copy) `index` sees. Variables pass whole.
 
 Gradient component_of(const DistributedValue& value, size_t index);
-// That of a strategy with one replica is the same for every index, whichever strategy asks.
+// The value of a strategy with one replica has one component. Every index selects this component,
+// also inside another strategy.
 template <typename T>
 const T& component_of(const PerReplica<T>& value, size_t index) {
   return value[value.size() == 1 ? 0 : index];
@@ -153,12 +197,13 @@ decltype(auto) select(size_t index, const T& value) {
 template <typename T>
 using Selected = decltype(select(size_t{0}, std::declval<const T&>()));
 
-// --- regroup: one structure of distributed values from those of the replicas.
+// --- regroup: makes one structure of distributed values from the replicas' structures.
 
-// `variable`, or the whole of which it is copy `index`.
+// `variable`, or the distributed variable of which it is copy `index`.
 Variable whole_of_copy(const Variable& variable, size_t index);
 
-// What a replica returned, as all replicas see it: a variable instead of the replica's copy.
+// Turns a replica's result into what all replicas see: the distributed variable for the replica's
+// copy.
 struct WholeVariables {
   size_t replica;
   template <typename T>
@@ -171,13 +216,13 @@ struct WholeVariables {
   }
 };
 
-// The variable that all replicas mean. Throws InvalidArgument when they mean several.
+// The variable that all replicas refer to. Throws InvalidArgument if they refer to several.
 Variable regroup_variables(std::span<const Variable* const> variables);
 DistributedValue regroup_values(std::span<const DistributedValue* const> values);
 
 struct RegroupLeaf {
   bool always_wrap = false;
-  bool one_value = false;  // a strategy without distributed values
+  bool one_value = false;  // for a strategy without distributed values
   template <typename T>
   auto operator()(std::span<const T* const> leaves) const {
     if constexpr (std::same_as<T, Variable>) {
@@ -185,7 +230,7 @@ struct RegroupLeaf {
     } else if constexpr (std::same_as<T, DistributedValue>) {
       return regroup_values(leaves);
     } else if constexpr (PerReplicaType<T>) {
-      // Each replica holds the whole; what it means by it is its component.
+      // Each replica holds the whole value and refers to its own component.
       std::vector<std::optional<ComponentOf<T>>> own;
       for (size_t r = 0; r < leaves.size(); ++r) own.emplace_back(component_of(*leaves[r], r));
       return PerReplica<ComponentOf<T>>(std::move(own));
@@ -208,19 +253,12 @@ using Regrouped = ZippedLeaves<RegroupLeaf, T>;
 
 // --- As arguments and results of traced functions
 
-data::Element replace_parts(const data::Element& like, std::span<const Tensor> flat, size_t& next);
-void describe_parts(const data::Element& element, std::string& text);
-
 template <>
 struct LeafTensors<data::Element> {
-  static void collect(const data::Element& leaf, std::vector<Tensor>& flat) {
-    for (const Tensor& tensor : leaf.tensors()) flat.push_back(tensor);
-  }
-  static void describe(const data::Element& leaf, std::string& text) { describe_parts(leaf, text); }
+  static void collect(const data::Element& leaf, std::vector<Tensor>& flat);
+  static void describe(const data::Element& leaf, std::string& text);
   static data::Element replace(const data::Element& like, std::span<const Tensor> flat,
-                               size_t& next) {
-    return replace_parts(like, flat, next);
-  }
+                               size_t& next);
 };
 
 template <typename T>
@@ -228,7 +266,7 @@ requires(!std::is_void_v<T>) struct LeafTensors<PerReplica<T>> {
   static void collect(const PerReplica<T>& leaf, std::vector<Tensor>& flat) {
     for (size_t r = 0; r < leaf.size(); ++r) collect_tensors(leaf[r], flat);
   }
-  // Whether the values happen to be one is not part of it.
+  // The description does not contain whether the values are the same.
   static void describe(const PerReplica<T>& leaf, std::string& text) {
     text += std::to_string(leaf.size()) + 'p';
     for (size_t r = 0; r < leaf.size(); ++r) describe_structure(leaf[r], text);
@@ -246,23 +284,10 @@ requires(!std::is_void_v<T>) struct LeafTensors<PerReplica<T>> {
 
 template <>
 struct LeafTensors<DistributedValue> {
-  static void collect(const DistributedValue& leaf, std::vector<Tensor>& flat) {
-    if (leaf.kind() == DistributedValue::Kind::Variable) return;
-    for (const Gradient& part : leaf.components()) LeafTensors<Gradient>::collect(part, flat);
-  }
-  static void describe(const DistributedValue& leaf, std::string& text) {
-    text += std::to_string(leaf.size()) + std::to_string(static_cast<int>(leaf.kind()));
-    if (leaf.kind() == DistributedValue::Kind::Variable) describe_constant(leaf.variable(), text);
-  }
+  static void collect(const DistributedValue& leaf, std::vector<Tensor>& flat);
+  static void describe(const DistributedValue& leaf, std::string& text);
   static DistributedValue replace(const DistributedValue& like, std::span<const Tensor> flat,
-                                  size_t& next) {
-    if (like.kind() == DistributedValue::Kind::Variable) return like;
-    std::vector<Gradient> parts;
-    for (const Gradient& part : like.components()) {
-      parts.push_back(LeafTensors<Gradient>::replace(part, flat, next));
-    }
-    return {like.kind(), std::move(parts)};
-  }
+                                  size_t& next);
 };
 
 // --- Printing
@@ -272,7 +297,12 @@ concept Streamable = requires(std::ostream& out, const T& value) {
   out << value;
 };
 
-// All declared first: structures hold one another in any order.
+// Print without the stream's class, which this header does not need otherwise.
+void print_text(std::ostream& out, std::string_view text);
+void print_index(std::ostream& out, size_t replica);
+void print_key(std::ostream& out, const std::string& key);
+
+// All overloads are declared first, because structures may contain each other in any order.
 template <typename T>
 void print_to(std::ostream& out, const T& value);
 template <typename T>
@@ -282,28 +312,26 @@ void print_to(std::ostream& out, const std::map<Key, T, Less>& values);
 
 template <typename Tuple>
 void print_parts(std::ostream& out, const Tuple& parts) {
-  out << '(';
+  const char* separator = "(";
   std::apply(
       [&](const auto&... part) {
-        const char* separator = "";
-        ((out << separator, separator = ", ", print_to(out, part)), ...);
+        ((print_text(out, separator), separator = ", ", print_to(out, part)), ...);
       },
       parts);
-  out << ')';
+  print_text(out, std::tuple_size_v<Tuple> == 0 ? "()" : ")");
 }
 
 template <typename T>
 void print_to(std::ostream& out, const std::vector<T>& values) {
   const char* separator = "[";
   for (const T& value : values) {
-    out << separator;
+    print_text(out, separator);
     separator = ", ";
     print_to(out, value);
   }
-  out << (values.empty() ? "[]" : "]");
+  print_text(out, values.empty() ? "[]" : "]");
 }
 
-inline void print_key(std::ostream& out, const std::string& key) { out << '\'' << key << '\''; }
 template <typename Key>
 void print_key(std::ostream& out, const Key& key) {
   print_to(out, key);
@@ -313,13 +341,13 @@ template <typename Key, typename T, typename Less>
 void print_to(std::ostream& out, const std::map<Key, T, Less>& values) {
   const char* separator = "{";
   for (const auto& [name, value] : values) {
-    out << separator;
+    print_text(out, separator);
     print_key(out, name);
-    out << ": ";
+    print_text(out, ": ");
     separator = ", ";
     print_to(out, value);
   }
-  out << (values.empty() ? "{}" : "}");
+  print_text(out, values.empty() ? "{}" : "}");
 }
 
 template <typename T>
@@ -349,19 +377,20 @@ auto PerReplica<T>::get() const requires internal::HasParts<T> {
   return PerReplica<internal::PartOf<I, T>>(std::move(parts), same);
 }
 
-// "PerReplica:{\n  0: …,\n  1: …\n}"; a collapsed one as its value.
+// Prints "PerReplica:{\n  0: …,\n  1: …\n}", and a collapsed PerReplica as its value.
 template <typename T>
 std::ostream& operator<<(std::ostream& out, const PerReplica<T>& values) {
   if (values.collapsed()) {
     internal::print_to(out, values[0]);
     return out;
   }
-  out << "PerReplica:{";
+  internal::print_text(out, "PerReplica:{");
   for (size_t i = 0; i < values.size(); ++i) {
-    out << (i == 0 ? "\n  " : ",\n  ") << i << ": ";
+    internal::print_index(out, i);
     internal::print_to(out, values[i]);
   }
-  return out << "\n}";
+  internal::print_text(out, "\n}");
+  return out;
 }
 
 }  // namespace cohort

@@ -1,7 +1,9 @@
 // cohort-compute: the commands that need LibTorch. The program `cohort` checks the options and
 // starts it.
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,9 +12,9 @@
 
 #include "base/raise.h"
 #include "cli/compute/inspect.h"
-#include "cli/compute/measure.h"
 #include "cohort/cluster_resolver.h"
 #include "cohort/error.h"
+#include "cohort/ops.h"
 #include "cohort/scheduler_resolvers.h"
 #include "cohort/server.h"
 
@@ -24,8 +26,8 @@ void serve() {
   const auto resolver = resolver_from_environment();
   if (!resolver->cluster_spec()) {
     internal::raise(Code::InvalidArgument,
-                    "[Serve] which task? Give --job, --task and --cluster, or TF_CONFIG; see "
-                    "cohort serve --help");
+                    "[Serve] the task to serve is not known; give --job, --task and --cluster, or "
+                    "TF_CONFIG; see cohort serve --help");
   }
   Server server(resolver->cluster_spec(),
                 {.job_name = resolver->task_type(), .task_index = resolver->task_id()});
@@ -34,6 +36,21 @@ void serve() {
               server.target().c_str());
   std::fflush(stdout);
   server.join();
+}
+
+// Prints how fast a matrix product is, in billions of operations per second; for `cohort doctor`.
+void measure_product() {
+  constexpr int64_t kSize = 512;
+  constexpr int kTimes = 5;
+  const Tensor a = ones({kSize, kSize}), b = ones({kSize, kSize});
+  double best = 1e9;
+  for (int i = 0; i < kTimes; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    matmul(a, b);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count());
+  }
+  std::printf("%.1f\n", 2e-9 * kSize * kSize * kSize / best);
 }
 
 int run(const std::vector<std::string>& words) {

@@ -12,10 +12,11 @@
 #include "base/raise.h"
 #include "base/read_file.h"
 #include "cohort/checkpoint.h"
-#include "cohort/data.h"
 #include "cohort/error.h"
+#include "cohort/event_file.h"
 #include "cohort/example.pb.h"
 #include "cohort/graph.h"
+#include "cohort/readers.h"
 #include "cohort/summary.h"
 
 namespace cohort::cli {
@@ -168,7 +169,7 @@ bool is_named_as_tfrecord(std::string_view name) {
 bool is_tfrecord(const std::string& path) {
   bool has_record = false;
   const Status status = capture_status(
-      [&] { has_record = data::tfrecord(path).iterate().next_optional().has_value(); });
+      [&] { has_record = data::tfrecord(path).iterator().next_optional().has_value(); });
   return status.ok() && (has_record || is_named_as_tfrecord(path));
 }
 
@@ -194,7 +195,6 @@ void inspect_tfrecord(const std::string& path, const InspectOptions&) {
   throw_if_error(status);  // after the records before the damage
 }
 
-// By its name.
 bool is_event_file(const std::string& name) { return name.find("tfevents") != std::string::npos; }
 
 void inspect_events(const std::string& path, const InspectOptions& options) {
@@ -273,11 +273,11 @@ void inspect_as(const std::string& what, const std::string& path, const InspectO
   if (what == "safetensors") return inspect_safetensors(path, options);
   if (what == "graph") return inspect_graph(path, options);
   if (what == "unknown") {
-    internal::raise(Code::DataLoss,
-                    "[Inspect] '{}' has an unknown format: it is neither a checkpoint, an event "
-                    "file, a TFRecord file, a safetensors file nor a graph; --kind says what a "
-                    "damaged file is",
-                    path);
+    internal::raise(
+        Code::DataLoss,
+        "[Inspect] '{}' has an unknown format: it is neither a checkpoint, an event file, a "
+        "TFRecord file, a safetensors file nor a graph; for a damaged file, give its --kind",
+        path);
   }
   internal::raise(
       Code::InvalidArgument,
@@ -295,7 +295,8 @@ void inspect(const std::string& kind, const std::string& path, const InspectOpti
   if (what == "unknown") throw_if_error(status);
   const bool is_guess = what == "graph" || what == "tfrecord";  // by its bytes
   internal::raise(Code::DataLoss, "[Inspect] '{}' cannot be read as {}: {}{}", path, what,
-                  status.message, kind == "auto" && is_guess ? "; --kind says what it is" : "");
+                  status.message,
+                  kind == "auto" && is_guess ? "; if it is another kind of file, give --kind" : "");
 }
 
 }  // namespace cohort::cli

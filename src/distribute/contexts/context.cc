@@ -14,7 +14,6 @@
 #include "graph/scopes.h"
 #include "graph/tracing.h"
 #include "ops/dispatch.h"
-#include "tensor/devices.h"
 #include "variables/variable_creators.h"
 
 namespace cohort {
@@ -32,7 +31,7 @@ void note_place() {
   const Mode* mode = current_mode();
   TraceContext& context = trace_context();
   const ReplicaContext* replica = mode != nullptr ? mode->replica : nullptr;
-  context.in_replica = replica != nullptr && replica->rendezvous() != nullptr;
+  context.in_replica = replica != nullptr && internal::Access::rendezvous(*replica) != nullptr;
   context.place = 0;
   const std::optional<size_t> updated = update_index();
   if (mode == nullptr && !updated) return;
@@ -62,6 +61,23 @@ std::string here() {
   if (has_strategy()) raise_mixing(strategy, what);
   raise(Code::FailedPrecondition, "[{}] must be called inside the scope of {}, but {}", what,
         strategy.extended().name(), here());
+}
+
+void check_equal(size_t opened, size_t now, std::string_view kind, const Strategy& strategy) {
+  if (opened == now) return;
+  raise(Code::FailedPrecondition,
+        "[StrategyScope] a {} that was opened {} the scope of {} is {}; close scopes in the "
+        "reverse order of their opening, then close this one again",
+        kind, now > opened ? "inside" : "before", strategy.extended().name(),
+        now > opened ? "still open" : "closed already");
+}
+
+// Makes variables inside the scope.
+VariableCreator creator_of(Strategy& strategy) {
+  return [&strategy](const NextCreator& next, const VariableRequest& request) {
+    require_scope(strategy, "Variable");
+    return create_in(strategy, next, request);
+  };
 }
 
 }  // namespace
@@ -147,27 +163,6 @@ std::optional<size_t> current_component() {
   if (mode != nullptr && mode->replica != nullptr) return mode->replica->local_replica();
   return update_index();
 }
-
-namespace {
-
-void check_equal(size_t opened, size_t now, std::string_view kind, const Strategy& strategy) {
-  if (opened == now) return;
-  raise(Code::FailedPrecondition,
-        "[StrategyScope] a {} that was opened {} the scope of {} is {}; close scopes in the "
-        "reverse order of their opening, then close this one again",
-        kind, now > opened ? "inside" : "before", strategy.extended().name(),
-        now > opened ? "still open" : "closed already");
-}
-
-// Makes variables inside the scope.
-VariableCreator creator_of(Strategy& strategy) {
-  return [&strategy](const NextCreator& next, const VariableRequest& request) {
-    require_scope(strategy, "Variable");
-    return create_in(strategy, next, request);
-  };
-}
-
-}  // namespace
 
 // How many scopes of each kind this thread has open.
 struct ScopeDepths {
@@ -283,9 +278,10 @@ void set_strategy(Strategy* strategy) {
     internal::installed_strategy = nullptr;
   }
   if (has_strategy()) {
-    internal::raise(Code::FailedPrecondition,
-                    "[set_strategy] must not be called inside the scope of {}",
-                    get_strategy().extended().name());
+    internal::raise(
+        Code::FailedPrecondition,
+        "[set_strategy] must not be called inside the scope of {}; leave the scope first",
+        get_strategy().extended().name());
   }
   if (strategy == nullptr) return;
   installed = std::make_unique<StrategyScope>(*strategy);
@@ -298,10 +294,9 @@ namespace {
 void check_can_merge(const internal::ReplicaRendezvous& rendezvous) {
   const internal::GraphBuilder* graph = internal::thread_dispatch().builder;
   if (graph == nullptr || graph == rendezvous.shared_graph()) return;
-  throw internal::Untraceable(
-      Code::Unimplemented,
-      "[merge_call] cannot be part of a graph that a replica builds by itself; build it around "
-      "run() instead, or use all_reduce()");
+  throw internal::Untraceable(Code::Unimplemented,
+                              "[merge_call] cannot be part of a graph that a replica builds by "
+                              "itself; build the graph around run() instead, or use all_reduce()");
 }
 
 }  // namespace

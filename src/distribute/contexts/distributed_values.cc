@@ -6,8 +6,6 @@
 #include <sstream>
 
 #include "base/raise.h"
-#include "cohort/values.h"
-#include "distribute/contexts/context.h"
 #include "distribute/reduce/tensor_reduction.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_kinds.h"
@@ -36,44 +34,10 @@ bool takes_any_dtype(const Tensor& value) {
 
 [[noreturn]] void raise_not_distributed(ReduceOp op, const DistributedValue& value, int replicas) {
   raise(Code::InvalidArgument,
-        "[reduce] {} over {} replicas of {}, which is the same for all of them and not one value "
-        "for each; reduce what run() returned, or multiply by num_replicas_in_sync()",
+        "[reduce] {} over {} replicas needs one value for each replica, got {}, which is the same "
+        "for all of them; reduce what run() returned, or multiply by num_replicas_in_sync()",
         to_string(op), replicas, value.to_string());
 }
-
-}  // namespace
-
-bool is_common(const DistributedValue& value) {
-  if (value.kind() == Kind::PerReplica) return false;
-  if (value.kind() != Kind::Variable) return true;
-  const VariableImpl* const variable = VariableAccess::impl(value.variable()).get();
-  return dynamic_cast<const SyncOnReadVariable*>(variable) == nullptr;
-}
-
-bool is_of_this_worker(const DistributedValue& value) {
-  if (value.kind() == Kind::Variable) return distributed(value.variable()) == nullptr;
-  return value.kind() == Kind::Plain;
-}
-
-DistributedValue broadcast_value(const Tensor& value, const Destinations& destinations,
-                                 CrossDeviceOps& copying) {
-  return takes_any_dtype(value) ? DistributedValue(value) : copying.broadcast(value, destinations);
-}
-
-std::optional<DistributedValue> reduce_undistributed(ReduceOp op, const DistributedValue& value,
-                                                     const Destinations& destinations,
-                                                     CrossDeviceOps& copying, int replicas) {
-  if (!is_common(value)) return std::nullopt;
-  if (replicas > 1 && !keeps_equal_values(op) && !is_zero_number(value)) {
-    raise_not_distributed(op, value, replicas);
-  }
-  if (value.kind() == Kind::Mirrored) return value;
-  const Gradient common = value.value();
-  if (common.is_sparse()) return DistributedValue(common);
-  return broadcast_value(common.dense(), destinations, copying);
-}
-
-namespace {
 
 DType dtype_of_component(const Gradient& component) {
   return component.is_sparse() ? component.slices().values.dtype() : component.dense().dtype();
@@ -94,8 +58,8 @@ void check_number(std::string_view what, const Gradient& component, size_t repli
   const DType dtype = dtype_of_component(component);
   if (is_floating(dtype) || is_integer(dtype)) return;
   raise(Code::InvalidArgument,
-        "[{}] the value of replica {} is {}, but only integers and floats can be reduced; cast() "
-        "converts",
+        "[{}] the value of replica {} is {}, but only integers and floats can be reduced; convert "
+        "it with cast()",
         what, replica, describe(component));
 }
 
@@ -137,6 +101,36 @@ void check_axis(std::string_view what, std::span<const Gradient> components, int
 
 }  // namespace
 
+bool is_common(const DistributedValue& value) {
+  if (value.kind() == Kind::PerReplica) return false;
+  if (value.kind() != Kind::Variable) return true;
+  const VariableImpl* const variable = VariableAccess::impl(value.variable()).get();
+  return dynamic_cast<const SyncOnReadVariable*>(variable) == nullptr;
+}
+
+bool is_of_this_worker(const DistributedValue& value) {
+  if (value.kind() == Kind::Variable) return distributed(value.variable()) == nullptr;
+  return value.kind() == Kind::Plain;
+}
+
+DistributedValue broadcast_value(const Tensor& value, const Destinations& destinations,
+                                 CrossDeviceOps& copying) {
+  return takes_any_dtype(value) ? DistributedValue(value) : copying.broadcast(value, destinations);
+}
+
+std::optional<DistributedValue> reduce_undistributed(ReduceOp op, const DistributedValue& value,
+                                                     const Destinations& destinations,
+                                                     CrossDeviceOps& copying, int replicas) {
+  if (!is_common(value)) return std::nullopt;
+  if (replicas > 1 && !keeps_equal_values(op) && !is_zero_number(value)) {
+    raise_not_distributed(op, value, replicas);
+  }
+  if (value.kind() == Kind::Mirrored) return value;
+  const Gradient common = value.value();
+  if (common.is_sparse()) return DistributedValue(common);
+  return broadcast_value(common.dense(), destinations, copying);
+}
+
 void check_reducible(std::string_view what, std::span<const Gradient> components) {
   check_defined(what, components);
   for (size_t i = 0; i < components.size(); ++i) check_number(what, components[i], i);
@@ -154,8 +148,9 @@ void check_gatherable(std::string_view what, std::span<const Gradient> component
   for (size_t i = 0; i < components.size(); ++i) {
     if (!components[i].is_sparse()) continue;
     raise(Code::Unimplemented,
-          "[{}] the value of replica {} is {}; rows cannot be gathered, but to_dense() can", what,
-          i, describe(components[i]));
+          "[{}] the value of replica {} is {}; rows cannot be gathered; convert the value with "
+          "to_dense()",
+          what, i, describe(components[i]));
   }
   check_axis(what, components, axis);
   check_one_dtype(what, components);
@@ -169,13 +164,14 @@ void check_gatherable(std::string_view what, std::span<const Gradient> component
 
 void throw_not_one_value(size_t components) {
   raise(Code::Unimplemented,
-        "[PerReplica] has {} values, one for each replica, where one is wanted; reduce() or "
-        "gather() them, take them apart with local_results(), or use them inside run()",
+        "[PerReplica] expected one value, got {}, one for each replica; reduce() or gather() them, "
+        "take them apart with local_results(), or use them inside run()",
         components);
 }
 
 void throw_no_component(size_t index, size_t components) {
-  raise(Code::InvalidArgument, "[PerReplica] has no component {}: it has {}", index, components);
+  raise(Code::InvalidArgument,
+        "[PerReplica] component {} does not exist: the value has {} components", index, components);
 }
 
 void throw_lengths_differ(size_t replica, size_t length, size_t first_length) {
@@ -184,6 +180,12 @@ void throw_lengths_differ(size_t replica, size_t length, size_t first_length) {
       "[Strategy] replica {} has a list of {} values where replica 0 has one of {}; replicas must "
       "give the same structure",
       replica, length, first_length);
+}
+
+std::string length_text(size_t length) { return fmt::format("[{}]", length); }
+
+std::string keys_text(const std::string& keys, const std::string& parts) {
+  return fmt::format("{{{}}}{}", keys, parts);
 }
 
 void throw_keys_differ(size_t replica, const std::string& key) {
@@ -217,6 +219,49 @@ void describe_parts(const data::Element& element, std::string& text) {
     describe_parts(element[i], text);
   }
   text += ')';
+}
+
+void print_text(std::ostream& out, std::string_view text) { out << text; }
+
+void print_index(std::ostream& out, size_t replica) {
+  out << (replica == 0 ? "\n  " : ",\n  ") << replica << ": ";
+}
+
+void print_key(std::ostream& out, const std::string& key) { out << '\'' << key << '\''; }
+
+void LeafTensors<data::Element>::collect(const data::Element& leaf, std::vector<Tensor>& flat) {
+  for (const Tensor& tensor : leaf.tensors()) flat.push_back(tensor);
+}
+
+void LeafTensors<data::Element>::describe(const data::Element& leaf, std::string& text) {
+  describe_parts(leaf, text);
+}
+
+data::Element LeafTensors<data::Element>::replace(const data::Element& like,
+                                                  std::span<const Tensor> flat, size_t& next) {
+  return replace_parts(like, flat, next);
+}
+
+void LeafTensors<DistributedValue>::collect(const DistributedValue& leaf,
+                                            std::vector<Tensor>& flat) {
+  if (leaf.kind() == DistributedValue::Kind::Variable) return;
+  for (const Gradient& part : leaf.components()) LeafTensors<Gradient>::collect(part, flat);
+}
+
+void LeafTensors<DistributedValue>::describe(const DistributedValue& leaf, std::string& text) {
+  text += std::to_string(leaf.size()) + std::to_string(static_cast<int>(leaf.kind()));
+  if (leaf.kind() == DistributedValue::Kind::Variable) describe_constant(leaf.variable(), text);
+}
+
+DistributedValue LeafTensors<DistributedValue>::replace(const DistributedValue& like,
+                                                        std::span<const Tensor> flat,
+                                                        size_t& next) {
+  if (like.kind() == DistributedValue::Kind::Variable) return like;
+  std::vector<Gradient> parts;
+  for (const Gradient& part : like.components()) {
+    parts.push_back(LeafTensors<Gradient>::replace(part, flat, next));
+  }
+  return {like.kind(), std::move(parts)};
 }
 
 bool same_tensor(const Tensor& a, const Tensor& b) {
@@ -308,7 +353,7 @@ const Variable& DistributedValue::variable() const {
 }
 
 Gradient DistributedValue::value() const {
-  if (variable_) return variable_->read_value();
+  if (variable_) return variable_->read_value({});
   if (components_.size() == 1) return components_.front();
   if (const std::optional<size_t> own = internal::current_component()) return (*this)[*own];
   if (kind_ == Kind::PerReplica) internal::throw_not_one_value(components_.size());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -91,6 +92,8 @@ void ReplicaRendezvous::open() {
 }
 
 void ReplicaRendezvous::open_again() {
+  // This precedes publish(): a replica that sees the new phase may come to the next rendezvous at
+  // once.
   counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived);
 }
 
@@ -163,12 +166,14 @@ uint32_t ReplicaRendezvous::await_phase(uint32_t before, Timeout timeout) {
   const uint32_t now = waiting_.spin(phase_, before);
   if (now != before) return now;
   std::unique_lock lock(mutex_);
+  // A sleeper counts itself before it looks at phase_, and publish() changes phase_ before it looks
+  // at the count. So one of the two sees the other.
   sleepers_.fetch_add(1);
   const auto changed = [&] { return phase_.load() != before; };
   if (timeout == kForEver) {
     published_.wait(lock, changed);
   } else {
-    published_.wait_for(lock, timeout, changed);
+    published_.wait_until(lock, deadline_after(timeout), changed);
   }
   sleepers_.fetch_sub(1);
   return phase_.load();
@@ -176,6 +181,7 @@ uint32_t ReplicaRendezvous::await_phase(uint32_t before, Timeout timeout) {
 
 void ReplicaRendezvous::wake_sleepers() {
   if (sleepers_.load() == 0) return;
+  // A sleeper that has looked at phase_ and does not wait yet holds the mutex.
   { const std::lock_guard lock(mutex_); }
   published_.notify_all();
 }
@@ -217,13 +223,15 @@ void ReplicaRendezvous::give_up(size_t replica, uint32_t before) {
   do {
     // The last one has come: the rendezvous is about to open, or has opened.
     if (phase_.load() != before || arrived(counts) == size() || arrived(counts) == 0) return;
+    // Otherwise this replica takes its arrival back, so that a late replica does not open it.
   } while (!counts_.compare_exchange_weak(counts, counts - kArrived));
   const Call& call = slots_[replica].call;
   break_off_with(
       {Code::DeadlineExceeded,
        fmt::format("[{}] replica {} has waited {} s for replicas {}; CommunicationOptions sets how "
                    "long a call may take",
-                   call.what, replica, call.timeout.count(), replicas_that(false))});
+                   call.what, replica, std::chrono::duration<double>(call.timeout).count(),
+                   replicas_that(false))});
 }
 
 void ReplicaRendezvous::break_off() {

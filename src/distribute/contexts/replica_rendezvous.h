@@ -30,6 +30,8 @@ class ReplicaRendezvous {
  public:
   // Only a program that is stuck waits as long as this.
   static constexpr std::chrono::minutes kDefaultTimeout{30};
+  using Timeout = std::chrono::nanoseconds;
+  static constexpr Timeout kForEver = Timeout::max();
 
   using Work = std::function<void(std::span<void* const> owns)>;
 
@@ -37,9 +39,9 @@ class ReplicaRendezvous {
     std::string_view what;  // "merge_call", "all_reduce"; a literal
     size_t detail;          // a hash of the rest: types, op, shapes
     void* own;              // this replica's part
-    // How long the others may take to come; 0 is for ever. A replica that waits longer throws
+    // How long the others may take to come. A replica that waits longer throws
     // DeadlineExceeded that names the missing ones, and the rendezvous is over for all.
-    std::chrono::duration<double> timeout = kDefaultTimeout;
+    Timeout timeout = kDefaultTimeout;
     // The last replica to come runs this work of replica 0 while the others wait. The work does not
     // throw.
     const Work* last = nullptr;
@@ -98,9 +100,6 @@ class ReplicaRendezvous {
   void announce();
 
  private:
-  using Timeout = std::chrono::duration<double>;
-  static constexpr Timeout kForEver{0};
-
   // The parts of counts_.
   static constexpr uint32_t kArrived = 1;
   static constexpr uint32_t kLeft = 1u << 16;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "cohort/cohort.h"
-#include "cohort/container.h"
+#include "cohort/graph.h"
 #include "graph/graph_impl.h"
 #include "graph/scopes.h"
 #include "support/expect_error.h"
@@ -98,7 +98,8 @@ TEST_F(Run, GivesEveryReplicaWhatTheOneReplicaOfAnotherStrategyGave) {
   const auto tensor = strategy_.run([&] { return shared; });
   MirroredStrategy three({"CPU:0", "CPU:1", "CPU:2"});
   // Two components are two, also where they are one tensor.
-  EXPECT_ERROR(Code::InvalidArgument, "no component 2", three.run([](const Tensor&) {}, tensor));
+  EXPECT_ERROR(Code::InvalidArgument, "component 2 does not exist",
+               three.run([](const Tensor&) {}, tensor));
   EXPECT_TRUE(three.run([](const Tensor& x) { return x; }, Tensor(tensor)).collapsed());
   const auto merged = three.run([&] {
     return get_replica_context()->merge_call(
@@ -106,7 +107,7 @@ TEST_F(Run, GivesEveryReplicaWhatTheOneReplicaOfAnotherStrategyGave) {
   });
   EXPECT_EQ(merged.value(), 10);
   const auto differ = strategy_.run([] { return replica_id(); });
-  EXPECT_ERROR(Code::InvalidArgument, "no component 2", three.run([](int) {}, differ));
+  EXPECT_ERROR(Code::InvalidArgument, "component 2 does not exist", three.run([](int) {}, differ));
 }
 
 TEST_F(Run, PrintsStructuresInStructures) {

@@ -5,8 +5,9 @@
 #include <ostream>
 
 #include "base/raise.h"
+#include "cohort/strategy.h"
 #include "data/element_loop.h"
-#include "distribute/input/input_iterator.h"
+#include "distribute/input/distributed_input.h"
 #include "ops/infer.h"
 
 namespace cohort {
@@ -14,11 +15,27 @@ namespace cohort {
 using internal::DistributedInputIterator;
 using internal::LastStep;
 
+namespace {
+
+constexpr const char* kNoStep = "[DistributedIterator] value() was read, but the dataset has ended";
+
+// What is for the workers of another process cannot be used here.
+void check_is_here(const internal::DistributedInput& input, std::string_view what) {
+  if (!input.rebuild) return;
+  internal::raise(Code::InvalidArgument,
+                  "[DistributedDataset] {} needs a dataset of this process, and this dataset is "
+                  "built on the workers; pass it to ClusterCoordinator::create_per_worker_dataset "
+                  "and its iterator to schedule()",
+                  what);
+}
+
+}  // namespace
+
 DistributedIterator::DistributedIterator(std::shared_ptr<DistributedInputIterator> impl)
     : impl_(std::move(impl)), handle_(internal::make_resource(impl_)) {}
 
 DistributedElement DistributedIterator::next(Site site) {
-  if (handle_.is_symbolic() || data::internal::tracing()) {
+  if (handle_.is_symbolic() || internal::is_tracing()) {
     impl_->check_caller();
     return impl_->step_of(internal::iterator_next(handle_, impl_->layout(), site));
   }
@@ -30,7 +47,7 @@ DistributedElement DistributedIterator::next(Site site) {
 }
 
 std::optional<DistributedElement> DistributedIterator::next_optional() {
-  if (handle_.is_symbolic() || data::internal::tracing()) {
+  if (handle_.is_symbolic() || internal::is_tracing()) {
     internal::raise(Code::FailedPrecondition,
                     "[DistributedIterator] the end of a dataset is not known while a function is "
                     "traced; call next_as_optional(), reduce() or for_each() of the iterator, or "
@@ -40,15 +57,9 @@ std::optional<DistributedElement> DistributedIterator::next_optional() {
   return impl_->next_step(LastStep::Filled);
 }
 
-namespace {
-
-constexpr const char* kNoStep = "[DistributedIterator] value() was read, but the dataset has ended";
-
-}  // namespace
-
 data::OptionalElement<DistributedElement> DistributedIterator::next_as_optional(Site site) {
   impl_->check_caller();
-  if (!handle_.is_symbolic() && !data::internal::tracing()) {
+  if (!handle_.is_symbolic() && !internal::is_tracing()) {
     std::optional<DistributedElement> element = next_or_end();
     const Tensor has_value(element.has_value());
     return {has_value, [element = std::move(element)] {
@@ -81,12 +92,6 @@ std::optional<DistributedElement> DistributedIterator::next_or_end() {
   return impl_->next_step(LastStep::ByRule);
 }
 
-DistributedIterator DistributedIterator::with_handle(Tensor handle) const {
-  DistributedIterator other = *this;
-  other.handle_ = std::move(handle);
-  return other;
-}
-
 std::string DistributedIterator::kind() const { return "Distributed" + impl_->kind(); }
 
 data::ElementSpec DistributedIterator::element_spec() const { return impl_->replica_spec(); }
@@ -96,25 +101,13 @@ std::string DistributedIterator::save() { return impl_->save(); }
 DistributedDataset::DistributedDataset(std::shared_ptr<const internal::DistributedInput> impl)
     : impl_(std::move(impl)) {}
 
-namespace {
-
-// What is for the workers of another process cannot be used here.
-void check_is_here(const internal::DistributedInput& input, std::string_view what) {
-  if (!input.rebuild) return;
-  internal::raise(Code::InvalidArgument,
-                  "[DistributedDataset] {} of a dataset that is built on the workers: pass it to "
-                  "ClusterCoordinator::create_per_worker_dataset and its iterator to schedule()",
-                  what);
-}
-
-}  // namespace
-
 DistributedIterator DistributedDataset::iterator() const {
   check_is_here(*impl_, "iterator()");
   const auto make = [impl = impl_] { return std::make_shared<DistributedInputIterator>(impl); };
   const std::shared_ptr<DistributedInputIterator> first = make();
-  if (!data::internal::tracing()) return DistributedIterator(first);
-  return DistributedIterator(first).with_handle(data::internal::started_in_each_call(first, make));
+  if (!internal::is_tracing()) return DistributedIterator(first);
+  return internal::Access::with_handle(DistributedIterator(first),
+                                       data::internal::started_in_each_call(first, make));
 }
 
 DistributedIterator DistributedDataset::iterator(const std::string& position) const {
@@ -126,7 +119,7 @@ data::ElementSpec DistributedDataset::element_spec() const {
   return impl_->walks->element_spec(*impl_);
 }
 
-int64_t DistributedDataset::cardinality() const {
+data::Cardinality DistributedDataset::cardinality() const {
   check_is_here(*impl_, "cardinality()");
   return impl_->cardinality;
 }
@@ -141,8 +134,8 @@ DistributedElement::DistributedElement(std::vector<std::optional<data::Element>>
 const std::vector<int64_t>& DistributedElement::sample_counts() const {
   if (counts_.empty()) {
     internal::raise(Code::FailedPrecondition,
-                    "[DistributedElement] how many samples the replicas have is not known while a "
-                    "function is traced; ask the shapes of the elements, or iterate outside");
+                    "[DistributedElement] the numbers of samples are not known while a function is "
+                    "traced; read them from the shapes of the elements, or iterate outside");
   }
   return counts_;
 }
@@ -156,10 +149,10 @@ bool DistributedElement::has_data(size_t replica) const {
 int64_t DistributedElement::global_sample_count() const {
   if (knows_global_samples()) return global_.to<int64_t>();
   if (global_.defined()) {
-    internal::raise(Code::FailedPrecondition,
-                    "[DistributedElement] global_sample_count() is a number, which differs from "
-                    "step to step, so a function that is traced does not know it; use "
-                    "global_batch_size(), which is a tensor");
+    internal::raise(
+        Code::FailedPrecondition,
+        "[DistributedElement] global_sample_count() returns a number that differs from step to "
+        "step, so a traced function cannot use it; use global_batch_size(), a tensor");
   }
   return global_batch_size().to<int64_t>();
 }
@@ -168,9 +161,8 @@ Tensor DistributedElement::global_batch_size() const {
   if (global_.defined()) return global_;
   internal::raise(
       Code::FailedPrecondition,
-      "[DistributedElement] the samples of all workers are not counted for endless data "
-      "whose batches are not of one static size; all_reduce adds up those of the "
-      "replicas");
+      "[DistributedElement] the samples of all workers are not counted for endless data whose "
+      "batches are not of one static size; add up the replicas' counts with all_reduce");
 }
 
 int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) const {
@@ -190,6 +182,46 @@ std::string InputContext::to_string() const {
 
 std::ostream& operator<<(std::ostream& out, const InputContext& context) {
   return out << context.to_string();
+}
+
+namespace internal {
+
+void LeafTensors<DistributedElement>::collect(const DistributedElement& leaf,
+                                              std::vector<Tensor>& flat) {
+  LeafTensors<PerReplica<data::Element>>::collect(leaf, flat);
+  if (leaf.global_.defined()) flat.push_back(leaf.global_);
+}
+
+void LeafTensors<DistributedElement>::describe(const DistributedElement& leaf, std::string& text) {
+  LeafTensors<PerReplica<data::Element>>::describe(leaf, text);
+  if (leaf.global_.defined()) text += 'g';
+}
+
+// If the sizes are not known, the replicas' numbers of samples are not known either.
+DistributedElement LeafTensors<DistributedElement>::replace(const DistributedElement& like,
+                                                            std::span<const Tensor> flat,
+                                                            size_t& next) {
+  const size_t first = next;
+  const PerReplica<data::Element> elements =
+      LeafTensors<PerReplica<data::Element>>::replace(like, flat, next);
+  bool known = true;
+  for (size_t i = first; i < next; ++i) known = known && flat[i].shape().is_fully_known();
+  std::vector<std::optional<data::Element>> values;
+  for (size_t r = 0; r < elements.size(); ++r) values.emplace_back(elements[r]);
+  return DistributedElement(std::move(values), elements.collapsed(),
+                            known ? like.sample_counts() : std::vector<int64_t>(),
+                            like.global_.defined() ? flat[next++] : Tensor());
+}
+
+}  // namespace internal
+
+DistributedDataset::StepIterator::StepIterator(DistributedIterator from) : from_(std::move(from)) {
+  ++*this;
+}
+
+DistributedDataset::StepIterator& DistributedDataset::StepIterator::operator++() {
+  current_ = from_.next_or_end();
+  return *this;
 }
 
 }  // namespace cohort

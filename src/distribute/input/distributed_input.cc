@@ -4,7 +4,6 @@
 
 #include "base/raise.h"
 #include "cohort/strategy.h"
-#include "data/auto_shard.h"
 #include "data/element_access.h"
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/worker_strategies.h"
@@ -20,8 +19,8 @@ std::optional<data::ElementSpec> DistributedInput::static_spec() const {
   return spec;
 }
 
-int64_t common_cardinality(const std::vector<data::Dataset>& pipelines) {
-  const int64_t first = pipelines[0].cardinality();
+data::Cardinality common_cardinality(const std::vector<data::Dataset>& pipelines) {
+  const data::Cardinality first = pipelines[0].cardinality();
   const bool same = std::ranges::all_of(
       pipelines, [&](const data::Dataset& pipeline) { return pipeline.cardinality() == first; });
   return same ? first : data::kUnknownCardinality;
@@ -37,7 +36,7 @@ namespace {
 
 bool is_static(const data::ElementSpec& spec) {
   return std::ranges::all_of(
-      spec.tensors(), [](const data::TensorSpec& tensor) { return tensor.shape.is_fully_known(); });
+      spec.tensors(), [](const TensorSpec& tensor) { return tensor.shape.is_fully_known(); });
 }
 
 // Whether the data, if it is not endless, may end in the middle of a step: the elements' sizes are
@@ -63,7 +62,8 @@ void check_options(const InputOptions& options) {
           "left to fetch; set fetch_to_device to false");
   }
   if (options.per_replica_buffer_size < 0) {
-    raise(Code::InvalidArgument, "[InputOptions] per_replica_buffer_size is {}; 0 means no buffer",
+    raise(Code::InvalidArgument,
+          "[InputOptions] per_replica_buffer_size must be 0 (no buffer) or more, got {}",
           options.per_replica_buffer_size);
   }
 }
@@ -128,7 +128,8 @@ DistributedDataset finish(DistributedInput input, InputSource source,
     input.pipelines = source.datasets;
   }
   input.fills_partial_steps = extended.traits().fills_partial_steps && may_end_within_a_step(input);
-  return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
+  return internal::Access::make<DistributedDataset>(
+      std::make_shared<const DistributedInput>(std::move(input)));
 }
 
 // Where the function that makes the pipeline of a device is called: on its host.
@@ -161,7 +162,7 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
                 .replicas_per_worker = static_cast<int64_t>(input.replicas())}};
   if (has_remote_workers(*extended_)) {
     input.rebuild = [this, dataset, options] {
-      return distribute_dataset(dataset, options).input();
+      return internal::Access::impl(distribute_dataset(dataset, options));
     };
   }
   return finish(std::move(input), source, *extended_, options);
@@ -186,7 +187,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   }
   if (has_remote_workers(*extended_)) {
     input.rebuild = [this, f, options] {
-      return distribute_datasets_from_function(f, options).input();
+      return internal::Access::impl(distribute_datasets_from_function(f, options));
     };
   }
   return finish(std::move(input), std::move(source), *extended_, options);

@@ -1,4 +1,5 @@
-#include "distribute/input/input_iterator.h"
+// The iterator over a distributed dataset: what is drawn for each step, and what the workers
+// settle.
 
 #include <fmt/ranges.h>
 
@@ -12,8 +13,10 @@
 #include "data/element_access.h"
 #include "data/iterator_position.h"
 #include "distribute/contexts/context.h"
+#include "distribute/input/distributed_input.h"
 #include "ops/dispatch.h"
 #include "tensor/memory.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 
@@ -52,7 +55,7 @@ DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const Distrib
 
 void DistributedInputIterator::check_caller() const {
   if (input_->strategy == nullptr) return;
-  if (thread_dispatch().builder != nullptr && !data::internal::tracing()) {
+  if (builds_session_graph()) {
     raise(Code::FailedPrecondition,
           "[DistributedIterator] next() was called while a graph is being built; call it outside "
           "and feed the elements, or trace a function");
@@ -141,13 +144,13 @@ InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawin
 }
 
 void DistributedInputIterator::on_failure(const Status& drawing) const {
-  const std::vector<std::string> told = input_->extended->gather_from_workers(
+  const std::vector<std::string> texts = input_->extended->gather_from_workers(
       drawing.ok() ? "" : drawing.to_string(), "failures of input");
   if (!drawing.ok()) return;  // and throws its own
   std::vector<std::string> failures;
-  for (size_t worker = 0; worker < told.size(); ++worker) {
-    if (!told[worker].empty())
-      failures.push_back(fmt::format("worker {}: {}", worker, told[worker]));
+  for (size_t worker = 0; worker < texts.size(); ++worker) {
+    if (!texts[worker].empty())
+      failures.push_back(fmt::format("worker {}: {}", worker, texts[worker]));
   }
   // Not Aborted, which would say that a worker is lost.
   raise(Code::Cancelled,
@@ -159,8 +162,8 @@ void DistributedInputIterator::on_failure(const Status& drawing) const {
 void DistributedInputIterator::raise_end_of_endless_data() const {
   raise(Code::FailedPrecondition,
         "[DistributedIterator] the data of this worker has ended, although {} is endless by its "
-        "description: what is repeated has no element here; give each worker at least one, or use "
-        "AutoShardPolicy::Data",
+        "description: the repeated dataset has no element here; give each worker at least one, or "
+        "use AutoShardPolicy::Data",
         input_->pipelines[0].to_string());
 }
 
@@ -224,8 +227,8 @@ const Element& DistributedInputIterator::empty_element() {
   if (empty_) return *empty_;
   if (!spec_) {
     raise(Code::FailedPrecondition,
-          "[DistributedIterator] this worker has had no element that would show what empty ones "
-          "look like");
+          "[DistributedIterator] this worker has had no element yet, so the types and shapes of an "
+          "empty element are unknown");
   }
   empty_ = data::internal::empty_element(*spec_);
   return *empty_;
@@ -237,21 +240,32 @@ bool DistributedInputIterator::lacks_empty_element() {
 }
 
 void DistributedInputIterator::learn_empty_element() {
-  data::internal::StateWriter own;
-  const bool known = capture_status([&] { own.element(empty_element()); }).ok();
-  const std::vector<std::string> all = input_->extended->gather_from_workers(
-      known ? sealed(own) : std::string(), "an empty element");
+  Message own;  // without payloads, because the tensors have no elements or one
+  (void)capture_status([&] {
+    const Element& empty = empty_element();
+    MessageWriter{own}(to_string(*data::internal::structure_of(empty)),
+                       data::internal::tensors_of(empty));
+  });
+  const std::vector<std::string> all =
+      input_->extended->gather_from_workers(own.header, "an empty element");
   const bool of_all = static_cast<int>(all.size()) == input_->context.num_input_pipelines();
   for (size_t worker = 0; of_all && worker < all.size(); ++worker) {
     if (all[worker].empty()) continue;
-    data::internal::StateReader told(data::internal::unsealed(all[worker]));
-    if (!empty_) empty_ = told.element();
+    const Message received{.header = all[worker]};
+    MessageReader reader(received, "an empty element");
+    auto structure = data::internal::parse_structure(decode_next<std::string>(reader));
+    auto tensors = decode_rest<std::vector<Tensor>>(reader);
+    reader.check(tensors.size() == structure->leaves,
+                 "its structure has another number of tensors");
+    if (!empty_) {
+      empty_ = data::internal::ElementAccess::make(std::move(structure), std::move(tensors));
+    }
     return;
   }
   raise(Code::FailedPrecondition,
-        "[DistributedIterator] a worker has no data, and cannot know what its elements are: "
-        "a stage of {} runs C++ code that only an element would tell about; give every worker at "
-        "least one element",
+        "[DistributedIterator] a worker has no data, so its element type is unknown: a stage of {} "
+        "runs C++ code, and only an element shows what that code makes; give every worker at least "
+        "one element",
         input_->pipelines[0].to_string());
 }
 
@@ -292,28 +306,29 @@ std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
   look();
   const std::optional<ElementSpec> one = spec_;
   if (!one) return std::nullopt;
-  const std::vector<data::TensorSpec> tensors = one->tensors();
-  std::vector<data::TensorSpec> all;
+  const std::vector<TensorSpec> tensors = one->tensors();
+  std::vector<TensorSpec> all;
   for (size_t i = 0; i < input_->replicas(); ++i) {
     all.insert(all.end(), tensors.begin(), tensors.end());
   }
-  std::vector<data::internal::StructurePtr> parts(input_->replicas(), one->structure());
+  std::vector<data::internal::StructurePtr> parts(input_->replicas(),
+                                                  data::internal::structure_of(*one));
   if (counts_samples()) {
-    const ElementSpec count(data::TensorSpec{kInt64, Shape{}});
+    const ElementSpec count(TensorSpec{kInt64, Shape{}});
     all.push_back(count.tensors()[0]);
-    parts.push_back(count.structure());
+    parts.push_back(data::internal::structure_of(count));
   }
-  return ElementSpec(data::internal::tuple_structure(parts), std::move(all));
+  return data::internal::make_spec(data::internal::tuple_structure(parts), std::move(all));
 }
 
 std::string DistributedInputIterator::describe_dataset() const {
   raise(Code::FailedPrecondition,
-        "[DistributedIterator] steps for the replicas of this process cannot be made in another; "
-        "trace a function of the elements instead");
+        "[DistributedIterator] the input steps of this process's replicas cannot run in another "
+        "process; trace a function of the elements instead");
 }
 
 DistributedElement DistributedInputIterator::step_of(std::span<const Tensor> tensors) const {
-  const auto& structures = element_spec()->structure()->parts;
+  const auto& structures = data::internal::structure_of(*element_spec())->parts;
   std::vector<std::optional<Element>> elements;
   std::vector<int64_t> counts;
   for (size_t replica = 0; replica < input_->replicas(); ++replica) {

@@ -3,9 +3,9 @@
 #include <set>
 #include <thread>
 
-#include "cohort/control_flow.h"
 #include "cohort/function.h"
 #include "cohort/graph.h"
+#include "cohort/ops.h"
 #include "support/distributed_steps.h"
 
 namespace cohort {
@@ -363,7 +363,7 @@ TEST(LookingAtElements, MakesNoneWhereTheGeneratorDeclaresThem) {
   const auto start = [made] {
     return [made]() -> std::optional<Element> { return Element(Tensor({(*made)++, int64_t{7}})); };
   };
-  const auto numbers = data::generator(start, data::ElementSpec(data::TensorSpec{kInt64, {-1}}));
+  const auto numbers = data::generator(start, data::ElementSpec(TensorSpec{kInt64, {-1}}));
   DistributedIterator it = from(*strategy, numbers).iterator();
   EXPECT_EQ(it.element_spec().to_string(), "int64 (None,)");
   EXPECT_EQ(*made, 0);
@@ -412,10 +412,10 @@ TEST(Position, OfSomethingElseIsRefused) {
                mirrored(3)->distribute_dataset(range(8).batch(4)).iterator(position));
   EXPECT_ERROR(Code::InvalidArgument, "does not fit",
                strategy->distribute_dataset(range(8).batch(4).take(1)).iterator(position));
-  EXPECT_ERROR(Code::InvalidArgument, "stage", dist.iterator(range(8).iterate().save()));
+  EXPECT_ERROR(Code::InvalidArgument, "stage", dist.iterator(range(8).iterator().save()));
   position.back() ^= 1;
   EXPECT_ERROR(Code::InvalidArgument, "damaged", dist.iterator(position));
-  EXPECT_ERROR(Code::InvalidArgument, "not the bytes", dist.iterator("hello"));
+  EXPECT_ERROR(Code::InvalidArgument, "do not come from", dist.iterator("hello"));
 }
 
 }  // namespace

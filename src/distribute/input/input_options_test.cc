@@ -194,7 +194,8 @@ TEST(PerReplicaBuffer, HoldsThatManyElementsForEachReplica) {
   auto it = counted(*strategy, counter, 3).iterator();
   it.next();
   EXPECT_TRUE(counter.wait_for(2 + 2 * 3));
-  EXPECT_ERROR(Code::InvalidArgument, "per_replica_buffer_size is -1",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "per_replica_buffer_size must be 0 (no buffer) or more, got -1",
                counted(*strategy, counter, -1));
 }
 

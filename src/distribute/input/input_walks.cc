@@ -7,10 +7,15 @@
 #include "data/element_access.h"
 #include "data/iteration.h"
 #include "data/iterator.h"
-#include "data/iterator_position.h"
 #include "distribute/input/distributed_input.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
+
+void list_fields(auto& fields, MaybeConst<data::internal::CommonCache> auto& cache) {
+  fields(cache.stages, cache.start);
+}
+
 namespace {
 
 using data::AutoShardPolicy;
@@ -21,28 +26,16 @@ struct WorkerTerms {
   Status failure = {};       // why this worker cannot
   InputTerms terms = {};     // as if it were alone; the chief's plan, seeds and caches count
   bool pass_is_set = false;  // the pass is not simply the next one
-  int64_t policy = 0;        // that the dataset's options ask for
-  int64_t rows = -1;         // of each batch, where that is static
-  std::vector<std::string> stages = {};  // of the dataset that workers share, described
-
-  void visit(data::internal::PositionFields& fields) {
-    fields.stage("InputTerms");
-    fields.status(failure);
-    fields.integer(terms.pass);
-    fields.flag(pass_is_set);
-    auto plan = static_cast<int64_t>(terms.plan.policy);
-    fields.integer(plan, -1, 3);
-    terms.plan.policy = static_cast<AutoShardPolicy>(plan);
-    fields.text(terms.plan.reads_files);
-    fields.flag(terms.endless);
-    fields.integer(policy);
-    fields.integer(rows);
-    fields.list(terms.seeds, INT64_MAX, [&](uint64_t& seed) { fields.integer(seed); });
-    fields.list(terms.caches, INT64_MAX, [&](data::internal::CommonCache& cache) {
-      fields.text(cache.stages);
-      fields.text(cache.start);
-    });
-    fields.list(stages, INT64_MAX, [&](std::string& stage) { fields.text(stage); });
+  AutoShardPolicy policy = AutoShardPolicy::Auto;  // that the dataset's options ask for
+  int64_t rows = -1;                               // of each batch, where that is static
+  std::vector<std::string> stages = {};            // of the dataset that workers share, described
+  static void list_fields(auto& fields, auto& m) {
+    const auto policy = [](auto& of) {
+      return between(of, AutoShardPolicy::Off, AutoShardPolicy::Hint);
+    };
+    fields(m.failure, m.terms.pass, m.pass_is_set, policy(m.terms.plan.policy),
+           m.terms.plan.reads_files, m.terms.endless, policy(m.policy),
+           between(m.rows, -1, INT64_MAX), m.terms.seeds, m.terms.caches, m.stages);
   }
 };
 
@@ -55,16 +48,15 @@ int64_t static_rows(const Dataset& dataset) {
 }
 
 // The terms of all workers, in their order.
-std::vector<WorkerTerms> exchange(const DistributedInput& input, WorkerTerms& own) {
-  data::internal::StateWriter out;
-  data::internal::PositionFields written(out);
-  own.visit(written);
+std::vector<WorkerTerms> exchange(const DistributedInput& input, const WorkerTerms& own) {
+  Message message;
+  MessageWriter{message}(own);
   std::vector<WorkerTerms> all;
   for (const std::string& text :
-       input.extended->gather_from_workers(sealed(out), "the start of a walk over the data")) {
-    data::internal::StateReader in(data::internal::unsealed(text));
-    data::internal::PositionFields read(in);
-    all.emplace_back().visit(read);
+       input.extended->gather_from_workers(message.header, "the start of a walk over the data")) {
+    const Message received{.header = text};
+    MessageReader reader(received, "what a worker brings to a walk over the data");
+    all.push_back(decode_rest<WorkerTerms>(reader));
   }
   return all;
 }
@@ -105,9 +97,9 @@ void check_passes(const std::vector<WorkerTerms>& all) {
                       (!chief.pass_is_set || other.terms.pass == chief.terms.pass);
     if (same) continue;
     raise(Code::FailedPrecondition,
-          "[DistributedIterator] the workers do not walk over the data together: worker 0 begins "
-          "{}, worker {} {}; make the same iterators, from positions of the same time, in the same "
-          "order on all workers",
+          "[DistributedIterator] the workers do not iterate over the data together: worker 0 "
+          "begins {}, worker {} begins {}; make the same iterators, from positions of the same "
+          "step, in the same order on all workers",
           pass_of(chief), worker, pass_of(other));
   }
 }
@@ -127,16 +119,15 @@ void check_alike(const std::vector<WorkerTerms>& all) {
       raise(Code::InvalidArgument,
             "[DistributedIterator] workers 0 and {} ask for different AutoShardPolicies, {} and "
             "{}; set the same on all workers",
-            worker, all[0].policy, all[worker].policy);
+            worker, static_cast<int>(all[0].policy), static_cast<int>(all[worker].policy));
     }
     const bool divided = all[0].terms.plan.policy != AutoShardPolicy::Off;
     if (!divided || all[worker].stages == all[0].stages) continue;
     const auto [here, there] = difference(all[0], all[worker]);
     raise(Code::InvalidArgument,
-          "[DistributedIterator] workers 0 and {} distribute different datasets, of which elements "
-          "would be lost or come twice: '{}' and '{}'; make the same dataset on all workers, or "
-          "say that each has its own, by AutoShardPolicy::Off or "
-          "distribute_datasets_from_function()",
+          "[DistributedIterator] workers 0 and {} distribute different datasets, so elements would "
+          "be lost or come twice: '{}' and '{}'; make the same dataset on all workers, or say that "
+          "each has its own, by AutoShardPolicy::Off or distribute_datasets_from_function()",
           worker, here, there);
   }
 }
@@ -151,7 +142,7 @@ InputTerms without_agreement(const InputSource& source, const WorkerTerms& own) 
   if (!data::internal::common_seeds(pipeline).empty()) {
     raise(Code::FailedPrecondition,
           "[DistributedIterator] a stage has a random seed, which the workers of this strategy "
-          "cannot tell each other; give shuffle() and sample_from() a seed, or implement "
+          "cannot exchange; give shuffle() and sample_from() a seed, or implement "
           "CrossWorkerInput::gather_from_workers()");
   }
   terms.caches = data::internal::common_caches(pipeline);
@@ -161,7 +152,7 @@ InputTerms without_agreement(const InputSource& source, const WorkerTerms& own) 
 
 // Exchanges the terms of all workers; see InputWalks::agree().
 InputTerms agree_on_terms(const DistributedInput& input, const InputSource& source,
-                          WorkerTerms& own) {
+                          const WorkerTerms& own) {
   const std::vector<WorkerTerms> all = exchange(input, own);
   check_failures(all, own.failure);
   if (static_cast<int>(all.size()) != input.context.num_input_pipelines()) {
@@ -181,10 +172,10 @@ InputTerms agree_on_terms(const DistributedInput& input, const InputSource& sour
 
 }  // namespace
 
-int64_t InputWalks::next_pass() const { return data::internal::next_pass(source_.datasets[0]); }
-
 InputTerms InputWalks::own_terms(std::optional<int64_t> pass) {
-  InputTerms terms{.pass = pass.value_or(looked_at_ ? looked_at_->pass : next_pass())};
+  const int64_t next =
+      looked_at_ ? looked_at_->pass : data::internal::next_pass(source_.datasets[0]);
+  InputTerms terms{.pass = pass.value_or(next)};
   terms.endless = common_cardinality(source_.datasets) == data::kInfinite;
   if (pipelines_) {  // what was found out once is not asked again
     terms.plan = pipelines_->terms.plan;
@@ -215,8 +206,7 @@ InputTerms InputWalks::agree(const DistributedInput& input, std::optional<int64_
     own.terms = own_terms(pass);
     if (!input.several_workers()) return;
     const Dataset& first = source_.datasets[0];
-    own.policy =
-        static_cast<int64_t>(first.options().auto_shard_policy.value_or(AutoShardPolicy::Auto));
+    own.policy = first.options().auto_shard_policy.value_or(AutoShardPolicy::Auto);
     own.rows = static_rows(first);
     if (source_.is_shared) own.stages = stages();
   });
@@ -284,13 +274,12 @@ data::ElementSpec InputWalks::element_spec(const DistributedInput& input) {
   const std::lock_guard one_at_a_time(turn_);
   if (spec_) return *spec_;
   if (!is_alone()) {
-    raise(
-        Code::FailedPrecondition,
-        "[DistributedDataset] a stage of {} runs C++ code, so that only an element tells what the "
-        "elements are, and only all workers together can begin to make some; take a step first, "
-        "call an iterator's element_spec() on all workers, or declare the elements, as "
-        "data::generator(f, spec) does",
-        source_.datasets[0].to_string());
+    raise(Code::FailedPrecondition,
+          "[DistributedDataset] a stage of {} runs C++ code, so the element type is unknown until "
+          "there is an element, and only all workers together can make the first; take a step "
+          "first, call an iterator's element_spec() on all workers, or declare the elements, as "
+          "data::generator(f, spec) does",
+          source_.datasets[0].to_string());
   }
   const std::optional<data::Element> first = look();
   if (!first) raise_undescribed();
@@ -305,8 +294,8 @@ void InputWalks::learn_spec(const data::ElementSpec& spec) {
 
 void InputWalks::raise_undescribed() const {
   raise(Code::FailedPrecondition,
-        "[DistributedDataset] the elements of {} cannot be described: a stage runs C++ code that "
-        "only an element would tell about, and there is none",
+        "[DistributedDataset] the element type of {} is unknown: a stage runs C++ code, and the "
+        "dataset has no element that shows what the code makes",
         source_.datasets[0].to_string());
 }
 

@@ -178,7 +178,7 @@ constexpr StageCase kStages[] = {
            return data::Element(i++);
          };
        };
-       return data::generator(start, data::ElementSpec(data::TensorSpec{kInt64, {}}))
+       return data::generator(start, data::ElementSpec(TensorSpec{kInt64, {}}))
            .shuffle(30, {.seed = seed});
      },
      false},

@@ -1,6 +1,7 @@
 // What one replica contributes to a loss of all replicas.
 
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/nn_ops.h"
 #include "cohort/strategy.h"
 
@@ -11,29 +12,26 @@ using cohort::internal::raise;
 
 void require_replica(std::string_view op, std::string_view remedy) {
   if (!has_strategy() || !in_cross_replica_context()) return;
-  raise(
-      Code::FailedPrecondition,
-      "[{}] expected a replica, in which a loss is computed, but this is the cross-replica context "
-      "of {}; {}",
-      op, get_strategy().extended().name(), remedy);
+  raise(Code::FailedPrecondition,
+        "[{}] expected a replica, but this is the cross-replica context of {}; {}", op,
+        get_strategy().extended().name(), remedy);
 }
 
 // The weights with a dimension for each of the losses: (batch,) or (batch, 1) for (batch, steps),
 // and (batch, 1) for (batch,).
-Tensor fitted(const Tensor& weight, const Tensor& losses, Site site) {
+Tensor fitted(const Tensor& weight, const Tensor& losses) {
   const Shape own = weight.shape();
   const Shape wanted = losses.shape();
   if (!own.has_rank() || !wanted.has_rank() || own.rank() == 0) return weight;
-  if (own.rank() == wanted.rank() + 1 && own[-1] == 1) return squeeze(weight, -1, site);
+  if (own.rank() == wanted.rank() + 1 && own[-1] == 1) return squeeze(weight, -1);
   Tensor fitted = weight;
-  for (int rank = own.rank(); rank < wanted.rank(); ++rank) fitted = expand_dims(fitted, -1, site);
+  for (int rank = own.rank(); rank < wanted.rank(); ++rank) fitted = expand_dims(fitted, -1);
   return fitted;
 }
 
-Tensor weighted(const Tensor& losses, const Tensor& weight, Site site) {
+Tensor weighted(const Tensor& losses, const Tensor& weight) {
   if (!weight.defined()) return losses;
-  const Tensor product =
-      mul(losses, cast(fitted(weight, losses, site), losses.dtype(), site), site);
+  const Tensor product = losses * cast(fitted(weight, losses), losses.dtype());
   if (!product.shape().is_compatible_with(losses.shape())) {
     raise(Code::InvalidArgument,
           "[compute_average_loss] sample_weight must have the shape of the losses, {}, or of their "
@@ -60,16 +58,17 @@ void check_batch_size(const Tensor& size, const Shape& losses) {
 }
 
 // The rows of the losses, as a traced function finds them in each run, times the replicas.
-Tensor rows_of_all_replicas(const Tensor& losses, Site site) {
+Tensor rows_of_all_replicas(const Tensor& losses) {
   require_replica("compute_average_loss", "call it inside run(), or set global_batch_size");
   const int64_t replicas = get_strategy().num_replicas_in_sync();
-  return mul(shape(losses, site)[0], Tensor(replicas), site);
+  return shape(losses)[0] * Tensor(replicas);
 }
 
 }  // namespace
 
 Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options,
                             Site site) {
+  const cohort::internal::SiteScope there(site);
   const Shape shape = per_example_loss.shape();
   if (!is_floating(per_example_loss.dtype()) || (shape.has_rank() && shape.rank() == 0)) {
     raise(Code::InvalidArgument,
@@ -81,13 +80,12 @@ Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOpt
   if (samples.defined()) {
     check_batch_size(samples, shape);
   } else {
-    samples = rows_of_all_replicas(per_example_loss, site);
+    samples = rows_of_all_replicas(per_example_loss);
   }
-  const Tensor total =
-      sum(weighted(per_example_loss, options.sample_weight, site), {}, KeepDims::No, site);
+  const Tensor total = sum(weighted(per_example_loss, options.sample_weight));
   // The sum over no examples is 0, and so is what they contribute.
-  const Tensor divisor = maximum(samples, Tensor(int64_t{1}), site);
-  return div(total, cast(divisor, total.dtype(), site), site);
+  const Tensor divisor = maximum(samples, Tensor(int64_t{1}));
+  return total / cast(divisor, total.dtype());
 }
 
 Tensor scale_regularization_loss(const Tensor& loss, Site site) {

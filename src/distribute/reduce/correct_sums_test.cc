@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "cohort/random.h"

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
+#include <chrono>
 #include <map>
+#include <ostream>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -25,13 +26,8 @@ namespace {
 using internal::raise;
 using Kind = DistributedValue::Kind;
 
-struct NamedOp {
-  ReduceOp op;
-  std::string_view name;
-};
-constexpr std::array kNames{NamedOp{ReduceOp::Sum, "Sum"}, NamedOp{ReduceOp::Mean, "Mean"},
-                            NamedOp{ReduceOp::Min, "Min"}, NamedOp{ReduceOp::Max, "Max"},
-                            NamedOp{ReduceOp::Product, "Product"}};
+// In the order of ReduceOp.
+constexpr std::array<std::string_view, 5> kNames{"Sum", "Mean", "Min", "Max", "Product"};
 
 bool equal_in_any_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
@@ -49,24 +45,25 @@ std::string resolve(std::string_view device) {
 // ---- What a reduction is asked for: the operation, how to communicate, and where results go
 
 std::string to_string(ReduceOp op) {
-  for (const NamedOp& entry : kNames) {
-    if (entry.op == op) return std::string(entry.name);
-  }
+  const auto number = static_cast<size_t>(op);
+  if (number < kNames.size()) return std::string(kNames[number]);
   raise(Code::InvalidArgument, "[ReduceOp] there is no reduction {}", static_cast<int>(op));
 }
 
+std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << to_string(op); }
+
 ReduceOp parse_reduce_op(std::string_view name) {
-  for (const NamedOp& entry : kNames) {
-    if (equal_in_any_case(entry.name, name)) return entry.op;
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (equal_in_any_case(kNames[i], name)) return static_cast<ReduceOp>(i);
   }
   raise(Code::InvalidArgument,
-        "[ReduceOp] there is no reduction '{}'; there are sum, mean, min, max and product", name);
+        "[ReduceOp] the reduction must be sum, mean, min, max or product, got '{}'", name);
 }
 
 ReduceOp reduce_op_of(VariableAggregation aggregation) {
   if (aggregation == VariableAggregation::Sum) return ReduceOp::Sum;
   if (aggregation == VariableAggregation::Mean) return ReduceOp::Mean;
-  raise(Code::InvalidArgument, "[ReduceOp] aggregation {} is not a reduction; Sum and Mean are",
+  raise(Code::InvalidArgument, "[ReduceOp] the aggregation must be Sum or Mean, got {}",
         aggregation == VariableAggregation::None ? "None" : "OnlyFirstReplica");
 }
 
@@ -75,8 +72,7 @@ CommunicationImplementation parse_communication_implementation(std::string_view 
   if (equal_in_any_case(name, "ring")) return CommunicationImplementation::Ring;
   if (equal_in_any_case(name, "nccl")) return CommunicationImplementation::Nccl;
   raise(Code::InvalidArgument,
-        "[CommunicationOptions] there is no implementation '{}'; there are auto, ring and nccl",
-        name);
+        "[CommunicationOptions] implementation must be auto, ring or nccl, got '{}'", name);
 }
 
 void check(const CommunicationOptions& options) {
@@ -85,12 +81,11 @@ void check(const CommunicationOptions& options) {
           "[CommunicationOptions] bytes_per_pack must be 0 (one pack) or more, got {}",
           options.bytes_per_pack);
   }
-  if (options.timeout_seconds &&
-      (!std::isfinite(*options.timeout_seconds) || *options.timeout_seconds < 0)) {
+  if (options.timeout && options.timeout->count() < 0) {
     raise(Code::InvalidArgument,
-          "[CommunicationOptions] timeout_seconds must be 0 (for ever) or a positive number, got "
-          "{}",
-          *options.timeout_seconds);
+          "[CommunicationOptions] timeout must be 0 (no limit) or positive, got {} s; the largest "
+          "value of a coarser duration does not fit into nanoseconds",
+          std::chrono::duration<double>(*options.timeout).count());
   }
   const auto implementation = static_cast<int>(options.implementation);
   if (implementation < 0 || implementation > static_cast<int>(CommunicationImplementation::Nccl)) {
@@ -103,7 +98,7 @@ void check(const CommunicationOptions& options) {
 CommunicationOptions CommunicationOptions::merged_with(const CommunicationOptions& other) const {
   CommunicationOptions merged = *this;
   if (other.bytes_per_pack != 0) merged.bytes_per_pack = other.bytes_per_pack;
-  if (other.timeout_seconds) merged.timeout_seconds = other.timeout_seconds;
+  if (other.timeout) merged.timeout = other.timeout;
   if (other.implementation != CommunicationImplementation::Auto) {
     merged.implementation = other.implementation;
   }
@@ -128,7 +123,8 @@ Destinations::Destinations(const DistributedValue& value)
 
 Destinations Destinations::of_devices(std::vector<std::string> devices) {
   if (devices.empty()) {
-    raise(Code::InvalidArgument, "[Destinations] there is no device that a result could go to");
+    raise(Code::InvalidArgument,
+          "[Destinations] the list of devices is empty; give at least one device for the result");
   }
   Destinations made(std::string_view("CPU:0"));
   for (std::string& device : devices) device = resolve(device);
@@ -171,6 +167,7 @@ std::vector<Tensor> divided(const std::vector<Tensor>& totals, const ReduceReque
   std::vector<Tensor> means;
   for (size_t i = 0; i < totals.size(); ++i) {
     const std::string& device = request.destinations.devices()[i];
+    // Results on devices of one memory are the same tensor, which is divided once.
     if (i > 0 && internal::same_memory(totals[i], totals[0])) {
       means.push_back(internal::on_device(means[0], device));
       continue;
@@ -233,23 +230,85 @@ class Batch {
   std::map<DType, DenseGroup> groups_;
 };
 
+// Checks the results for the request number `i` of a call of reduce_dense.
+void check_results_of(const CrossDeviceOps& ops, const ReduceRequest& request, size_t i,
+                      const std::vector<Tensor>& results) {
+  const size_t destinations = request.destinations.devices().size();
+  if (results.size() != destinations) {
+    raise(Code::Internal,
+          "[{}] reduce_dense returned {} tensors for request {}, which has {} destinations; it "
+          "must return one tensor for each destination",
+          ops.to_string(), results.size(), i, destinations);
+  }
+  const Tensor wanted = request.value[0].dense();
+  for (const Tensor& result : results) {
+    if (result.defined() && result.dtype() == wanted.dtype() &&
+        result.shape().is_compatible_with(wanted.shape())) {
+      continue;
+    }
+    raise(Code::Internal, "[{}] reduce_dense returned {} for request {}, expected {}",
+          ops.to_string(),
+          result.defined() ? internal::describe(result) : "a tensor that holds nothing", i,
+          internal::describe(wanted));
+  }
+}
+
 // Checks the result, because an algorithm of the user may return anything.
 void check_results(const CrossDeviceOps& ops, std::span<const ReduceRequest> requests,
                    const std::vector<std::vector<Tensor>>& results) {
-  bool fits = results.size() == requests.size();
-  for (size_t i = 0; fits && i < requests.size(); ++i) {
-    fits = results[i].size() == requests[i].destinations.devices().size();
+  if (results.size() != requests.size()) {
+    raise(Code::Internal,
+          "[{}] reduce_dense returned the results of {} requests, expected those of {} requests",
+          ops.to_string(), results.size(), requests.size());
   }
-  if (fits) return;
-  raise(Code::Internal,
-        "[{}] reduce_dense must return one tensor for each of {} requests and each destination",
-        ops.to_string(), requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    check_results_of(ops, requests[i], i, results[i]);
+  }
+}
+
+// Throws the error of reduce_dense that is being handled. An algorithm of the user that needs
+// values fails in a trace.
+[[noreturn]] void raise_from_reduce_dense(const CrossDeviceOps& ops, const ReduceRequest& request,
+                                          const Status& status) {
+  if (status.code != Code::FailedPrecondition || !request.value[0].dense().is_symbolic()) {
+    throw;
+  }
+  throw Error(Status{
+      .code = status.code,
+      .message = fmt::format("[{}] reduce_dense failed while a function was traced, where it gets "
+                             "symbols in place of values; use Cohort's ops only",
+                             ops.to_string()),
+      .origin = status.origin,
+      .derived = status.derived,
+      .cause = std::make_shared<const Status>(status)});
 }
 
 void check_op(ReduceOp op) {
   const auto number = static_cast<int>(op);
   if (number >= 0 && number <= static_cast<int>(ReduceOp::Product)) return;
   raise(Code::InvalidArgument, "[reduce] there is no reduction number {}", number);
+}
+
+struct Choice {
+  std::shared_ptr<CrossDeviceOps> ops;
+  std::string_view reason;
+};
+
+Choice choose(std::span<const std::string> devices) {
+  const auto is_cpu = [](const std::string& device) {
+    return DeviceName::parse_any_form(device).type.value_or("CPU") == "CPU";
+  };
+  const auto cpus = std::count_if(devices.begin(), devices.end(), is_cpu);
+  if (cpus == std::ssize(devices)) {
+    return {std::make_shared<DirectAllReduce>(), "all devices are CPUs of this process"};
+  }
+  if (cpus > 0) {
+    return {std::make_shared<ReductionToOneDevice>(), "the devices are CPUs and accelerators"};
+  }
+  if (internal::nccl_library() == nullptr) {
+    return {std::make_shared<ReductionToOneDevice>(), "the devices are GPUs, but there is no NCCL"};
+  }
+  return {std::make_shared<NcclAllReduce>(), "all devices are GPUs"};
 }
 
 }  // namespace
@@ -268,8 +327,12 @@ std::vector<DistributedValue> CrossDeviceOps::batch_reduce(ReduceOp op,
   check(options);
   Batch batch(op, requests);
   for (const auto& [dtype, group] : batch.groups()) {
-    const auto reduced =
-        reduce_dense(op == ReduceOp::Mean ? ReduceOp::Sum : op, group.requests, options);
+    std::vector<std::vector<Tensor>> reduced;
+    try {
+      reduced = reduce_dense(op == ReduceOp::Mean ? ReduceOp::Sum : op, group.requests, options);
+    } catch (const Error& error) {
+      raise_from_reduce_dense(*this, group.requests[0], error.status());
+    }
     check_results(*this, group.requests, reduced);
     batch.finish(group, reduced);
   }
@@ -329,32 +392,6 @@ std::vector<std::vector<Tensor>> DirectAllReduce::reduce_dense(
   }
   return results;
 }
-
-namespace {
-
-struct Choice {
-  std::shared_ptr<CrossDeviceOps> ops;
-  std::string_view reason;
-};
-
-Choice choose(std::span<const std::string> devices) {
-  const auto is_cpu = [](const std::string& device) {
-    return DeviceName::parse_any_form(device).type.value_or("CPU") == "CPU";
-  };
-  const auto cpus = std::count_if(devices.begin(), devices.end(), is_cpu);
-  if (cpus == std::ssize(devices)) {
-    return {std::make_shared<DirectAllReduce>(), "all devices are CPUs of this process"};
-  }
-  if (cpus > 0) {
-    return {std::make_shared<ReductionToOneDevice>(), "the devices are CPUs and accelerators"};
-  }
-  if (internal::nccl_library() == nullptr) {
-    return {std::make_shared<ReductionToOneDevice>(), "the devices are GPUs, but there is no NCCL"};
-  }
-  return {std::make_shared<NcclAllReduce>(), "all devices are GPUs"};
-}
-
-}  // namespace
 
 std::shared_ptr<CrossDeviceOps> default_cross_device_ops(std::span<const std::string> devices) {
   Choice choice = choose(devices);

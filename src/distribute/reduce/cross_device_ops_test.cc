@@ -2,9 +2,12 @@
 
 #include "cohort/cross_device_ops.h"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
+#include "cohort/function.h"
 #include "support/expect_error.h"
 #include "support/spread_values.h"
 #include "tensor/memory.h"
@@ -251,7 +254,7 @@ TEST_P(EveryAlgorithm, IgnoresHintsInItsResults) {
   const std::vector<ReduceRequest> requests{{value, value}, {value, value}};
   for (const CommunicationOptions& options :
        {CommunicationOptions{.bytes_per_pack = 8},
-        CommunicationOptions{.timeout_seconds = 10,
+        CommunicationOptions{.timeout = std::chrono::seconds(10),
         .implementation = CommunicationImplementation::Nccl}}) {
     for (const DistributedValue& result : ops_->batch_reduce(ReduceOp::Sum, requests, options)) {
       expect_mirrored(result, serial_sum(value), value.devices());
@@ -277,19 +280,90 @@ TEST(CrossDeviceOps, OfTheUserSeeSumsMinMaxAndProductOnly) {
   EXPECT_EQ(ops.asked, (std::vector<ReduceOp>{ReduceOp::Sum, ReduceOp::Sum, ReduceOp::Min}));
 }
 
-TEST(CrossDeviceOps, OfTheUserThatReturnTooLittleAreNamed) {
-  class Forgetful : public OwnOps {
-   public:
-    std::string to_string() const override { return "Forgetful()"; }
+// Returns what it is told to, whatever it is asked for.
+class FixedOps : public OwnOps {
+ public:
+  explicit FixedOps(std::vector<std::vector<Tensor>> results) : results_(std::move(results)) {}
+  std::string to_string() const override { return "FixedOps()"; }
 
-   protected:
-    std::vector<std::vector<Tensor>> reduce_dense(ReduceOp, std::span<const ReduceRequest>,
-                                                  const CommunicationOptions&) override {
-      return {};
-    }
-  };
+ protected:
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp, std::span<const ReduceRequest>,
+                                                const CommunicationOptions&) override {
+    return results_;
+  }
+
+ private:
+  const std::vector<std::vector<Tensor>> results_;
+};
+
+TEST(CrossDeviceOps, OfTheUserThatReturnSomethingElseAreNamedWithBoth) {
   const DistributedValue value = numbered(2, {2});
-  EXPECT_ERROR(Code::Internal, "[Forgetful()]", Forgetful().reduce(ReduceOp::Sum, value, value));
+  const auto sum_by = [&](std::vector<std::vector<Tensor>> results) {
+    FixedOps(std::move(results)).reduce(ReduceOp::Sum, value, value);
+  };
+  const auto twice = [](const Tensor& x) { return std::vector<std::vector<Tensor>>{{x, x}}; };
+  EXPECT_NO_THROW(sum_by(twice(zeros({2}))));
+  EXPECT_ERROR(Code::Internal,
+               "[FixedOps()] reduce_dense returned the results of 0 requests, expected those of 1",
+               sum_by({}));
+  EXPECT_ERROR(Code::Internal,
+               "[FixedOps()] reduce_dense returned 1 tensors for request 0, which has 2 "
+               "destinations",
+               sum_by({{zeros({2})}}));
+  EXPECT_ERROR(Code::Internal, "returned float32 (3,) for request 0, expected float32 (2,)",
+               sum_by(twice(zeros({3}))));
+  EXPECT_ERROR(Code::Internal, "returned int32 (2,) for request 0, expected float32 (2,)",
+               sum_by(twice(cast(zeros({2}), kInt32))));
+  EXPECT_ERROR(Code::Internal, "returned a tensor that holds nothing for request 0",
+               sum_by(twice(Tensor())));
+}
+
+// Asks for a value, which a symbol has not.
+class CuriousOps : public OwnOps {
+ public:
+  std::string to_string() const override { return "CuriousOps()"; }
+
+ protected:
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
+                                                const CommunicationOptions& options) override {
+    (void)requests[0].value[0].dense().to<float>();
+    return OwnOps::reduce_dense(op, requests, options);
+  }
+};
+
+TEST(CrossDeviceOps, OfTheUserThatNeedValuesAreNamedInATrace) {
+  const auto sum_twice = [](const Tensor& x) {
+    return CuriousOps().reduce(ReduceOp::Sum, spread({x, x}), cpu(0))[0].dense();
+  };
+  EXPECT_EQ(sum_twice(Tensor(2.f)).to<float>(), 4);
+  EXPECT_ERROR(Code::FailedPrecondition,
+               "[CuriousOps()] reduce_dense failed while a function was traced",
+               function(sum_twice)(Tensor(2.f)));
+}
+
+class OwnError : public Error {
+ public:
+  OwnError() : Error(Code::Internal, "[OwnOps] of a type of the program") {}
+};
+
+class ThrowingOps : public OwnOps {
+ protected:
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp, std::span<const ReduceRequest>,
+                                                const CommunicationOptions&) override {
+    throw OwnError();
+  }
+};
+
+TEST(CrossDeviceOps, OfTheUserKeepTheTypesOfTheirErrors) {
+  const DistributedValue value = numbered(2, {2});
+  EXPECT_THROW(ThrowingOps().reduce(ReduceOp::Sum, value, value), OwnError);
+}
+
+TEST(ReduceOp, PrintsItsName) {
+  std::ostringstream out;
+  out << ReduceOp::Sum << ' ' << ReduceOp::Mean;
+  EXPECT_EQ(out.str(), "Sum Mean");
 }
 
 TEST(DirectAllReduce, SharesOneBufferBetweenTheDevices) {
@@ -356,7 +430,7 @@ TEST(Destinations, AreTheDevicesOfWhatTheyAreMadeFrom) {
             (std::vector<std::string>{cpu(0), cpu(1), cpu(2)}));
   EXPECT_EQ(Destinations(Variable(1.f)).devices(), (std::vector<std::string>{cpu(0)}));
   EXPECT_ERROR(Code::InvalidArgument, "empty", Destinations(""));
-  EXPECT_ERROR(Code::InvalidArgument, "no device", Destinations::of_devices({}));
+  EXPECT_ERROR(Code::InvalidArgument, "list of devices is empty", Destinations::of_devices({}));
 }
 
 TEST(Destinations, TakeWhatIsMissingFromTheDeviceScope) {

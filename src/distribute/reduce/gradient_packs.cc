@@ -1,4 +1,4 @@
-#include "distribute/reduce/gradient_packs.h"
+// Where the gradients of variables lie in packs, and which packs are reduced early.
 
 #include <fmt/format.h>
 
@@ -11,19 +11,17 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "collectives/communicator_access.h"
-#include "distribute/reduce/tensor_reduction.h"
-#include "distribute/reduce/worker_collectives.h"
+#include "distribute/reduce/gradient_presence.h"
+#include "distribute/reduce/worker_gradients.h"
 #include "distribute/variables/distributed_variable.h"
 
 namespace cohort::internal {
 namespace {
 
-int64_t bytes_of(const Variable& variable) {
-  return variable.shape().num_elements() * size_of(variable.dtype());
-}
-
+// Gradients may become ready in another order on each worker. All lay them out in the order of the
+// first worker, because a pack is added up element by element.
 std::vector<size_t> agree_on_order(Communicator& workers, const std::vector<size_t>& own,
-                                   const CollectiveOptions& how) {
+                                   const CommunicationOptions& how) {
   const Tensor order = Tensor::from(std::vector<int64_t>(own.begin(), own.end()));
   std::vector<size_t> agreed;
   for (const int64_t each : workers.broadcast(order, 0, how).to_vector<int64_t>()) {
@@ -54,7 +52,7 @@ Difference first_difference(const std::string& one, const std::string& other) {
 
 // Throws FailedPrecondition on all workers unless they have the same variables in the same order.
 void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
-                        const CollectiveOptions& how) {
+                        const CommunicationOptions& how) {
   const std::vector<std::string> labels = labels_of(of);
   std::string own;
   for (size_t i = 0; i < of.size(); ++i) {
@@ -74,7 +72,7 @@ void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
 }
 
 std::vector<bool> agree_on_rows(Communicator& workers, const std::vector<bool>& own,
-                                const CollectiveOptions& how) {
+                                const CommunicationOptions& how) {
   const Tensor rows = Tensor::from(std::vector<int32_t>(own.begin(), own.end()));
   const auto any = workers.all_reduce(rows, ReduceOp::Max, how).to_vector<int32_t>();
   return {any.begin(), any.end()};
@@ -106,7 +104,7 @@ std::vector<PackPlan> plan_packs(const std::vector<Variable>& variables,
     PackPlan& plan = plans[open[dtype]];
     plan.shapes.push_back(variables[i].shape());
     plan.members.push_back(i);
-    plan.bytes += bytes_of(variables[i]);
+    plan.bytes += variables[i].shape().num_elements() * size_of(dtype);
   }
   if (!open.contains(kFloat32)) {
     plans.push_back({.dtype = kFloat32});
@@ -114,6 +112,13 @@ std::vector<PackPlan> plan_packs(const std::vector<Variable>& variables,
     std::swap(plans[open[kFloat32]], plans.back());
   }
   return plans;
+}
+
+// Compares identities: a gradient that the program has changed is another tensor.
+bool is_same(const Gradient& a, const Gradient& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.is_sparse() || b.is_sparse()) return a.is_sparse() == b.is_sparse();
+  return TensorAccess::id(a.dense()) == TensorAccess::id(b.dense());
 }
 
 }  // namespace
@@ -125,6 +130,7 @@ VariableList::VariableList(const std::vector<Variable>& variables) {
 bool VariableList::operator==(const VariableList& other) const {
   return std::equal(all_.begin(), all_.end(), other.all_.begin(), other.all_.end(),
                     [](const auto& one, const auto& another) {
+                      // Compares owners: a new variable may have the address of one that ended.
                       return !one.owner_before(another) && !another.owner_before(one);
                     });
 }
@@ -134,7 +140,7 @@ bool VariableList::is_gone() const {
 }
 
 GradientLayout::GradientLayout(Groups& groups, const std::vector<Variable>& of, const Proposal& own,
-                               int64_t bytes_per_pack, const CollectiveOptions& how)
+                               int64_t bytes_per_pack, const CommunicationOptions& how)
     : variables(of) {
   const CollectivePurpose purpose("where the gradients of variables lie");
   agree_on_variables(groups.workers, of, how);
@@ -144,7 +150,7 @@ GradientLayout::GradientLayout(Groups& groups, const std::vector<Variable>& of, 
 
 void GradientLayout::make_packs(Groups& groups, const std::vector<Variable>& of,
                                 const std::vector<size_t>& order, int64_t bytes_per_pack,
-                                const CollectiveOptions& how) {
+                                const CommunicationOptions& how) {
   std::vector<PackPlan> plans = plan_packs(of, has_rows, order, bytes_per_pack);
   counts = {plans.size() - 1, plans.back().shapes.size()};
   plans.back().shapes.push_back(
@@ -173,16 +179,6 @@ std::vector<size_t> GradientLayout::members(size_t pack) const {
   }
   return all;
 }
-
-namespace {
-
-bool is_same(const Gradient& a, const Gradient& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.is_sparse() || b.is_sparse()) return a.is_sparse() == b.is_sparse();
-  return TensorAccess::id(a.dense()) == TensorAccess::id(b.dense());
-}
-
-}  // namespace
 
 std::vector<Gradient> totals_of(const ReplicaGradients& own, const std::vector<size_t>& variables,
                                 const GradientAdder& add) {
@@ -306,7 +302,7 @@ void GradientRounds::start_rest() {
   }
 }
 
-void GradientRounds::await(const CollectiveOptions& how) {
+void GradientRounds::await(const CommunicationOptions& how) {
   std::vector<std::future<void>> running;
   running.swap(running_);
   const Deadline deadline = deadline_of(how);
@@ -320,6 +316,7 @@ void GradientRounds::await(const CollectiveOptions& how) {
                                   std::chrono::duration<double>(*how.timeout).count()),
            .origin = early_.member(early_.rank())});
     }
+    // All are awaited, also after a failure, because the reductions use the packs.
     const Status status = capture_status([&] { each.get(); });
     if (first.ok()) first = status;
   }

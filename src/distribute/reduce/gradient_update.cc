@@ -17,9 +17,17 @@
 // |                                | by messages; rows are gathered    | pass
 // |                                | (WorkerGradients::sum)            |
 // |--------------------------------|-----------------------------------|---------------------------
-// | 5 replicas of this process,    | each adds up a slice for all, and | the replicas add up at the
-// |   DirectAllReduce, dense       | small values for itself           | same time
-// |   numbers                      | (ThreadAllReduce)                 |
+// | 5 replicas of this process,    | threads that share memory         | nothing is sent
+// |   DirectAllReduce, dense       | (ThreadAllReduce); by the bytes   |
+// |   numbers                      | of all values together:           |
+// |   a at most 1 KB               | each copies its values for the    | they meet once
+// |                                | others and adds up everything for |
+// |                                | itself                            |
+// |   b at most 16 KB, where       | the last replica to arrive adds   | meeting again would take
+// |     replicas share cores       | up everything for all             | longer
+// |   c more                       | each adds up a slice for all into | the replicas add up at the
+// |                                | memory that all share, and they   | same time
+// |                                | meet again                        |
 // |--------------------------------|-----------------------------------|---------------------------
 // | 6 rows, missing gradients,     | CrossDeviceOps::batch_reduce,     | any form; the program
 // |   other algorithms             | once for all replicas             | chose the algorithm
@@ -36,15 +44,13 @@
 // All rows add in the order of the replicas and workers, so that they give the same bits, and
 // compare the calls before values are combined.
 
-#include "distribute/reduce/gradient_update.h"
-
 #include <algorithm>
 
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "distribute/contexts/context.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/replica_calls.h"
-#include "distribute/reduce/tensor_reduction.h"
 #include "distribute/reduce/variable_aggregation.h"
 #include "distribute/strategies/worker_strategies.h"
 #include "distribute/variables/distributed_variable.h"
@@ -114,7 +120,7 @@ class StrategyUpdate : public UpdatePath {
                                                 : sum_by_all_reduce(replica, own, variables);
     const bool now = thread_dispatch().builder == nullptr;
     const bool is_guarded = now && strategy_.extended().guards().non_finite != GuardAction::Off;
-    if (is_guarded && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
+    if (is_guarded && !passes_finite_guard(replica, own, sums, variables, step.taken)) return {};
     if (turn != nullptr) {
       turn->all_met();
       return own_copy(replica, sums, variables, step);
@@ -173,11 +179,10 @@ class StrategyUpdate : public UpdatePath {
 
 void check_maker(const Strategy& strategy, const Variable& variable) {
   if (maker_of(variable) == &strategy) return;
-  raise(
-      Code::InvalidArgument,
-      "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
-      "for it would be made inside; make both in one scope",
-      variable.name(), strategy.extended().name());
+  raise(Code::InvalidArgument,
+        "[Optimizer] variable '{}' was made outside of the scope of {}, but the optimizer's own "
+        "variables for it would be made inside; make both in one scope",
+        variable.name(), strategy.extended().name());
 }
 
 }  // namespace

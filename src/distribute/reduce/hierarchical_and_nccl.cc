@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -153,26 +154,22 @@ struct DeviceHalf {
   size_t root;
 };
 
-// The two halves of the devices; every device is in one of them, whatever their number.
+// The two halves of the devices; every device is in one of them, whatever their number. The root of
+// the main half is `root`; that of the other half, which is empty when there is one device, rotates
+// with it.
 struct DeviceHalves {
-  // The root of one half is `root`; that of the other one rotates with it.
-  DeviceHalves(size_t devices, size_t root) {
-    const size_t half = devices / 2;
-    DeviceHalf first{0, half, 0};
-    DeviceHalf second{half, devices, half};
-    const bool in_second = root >= half;
-    DeviceHalf& of_root = in_second ? second : first;
-    DeviceHalf& of_other = in_second ? first : second;
-    of_root.root = root;
-    if (of_other.begin < of_other.end) {
-      of_other.root = of_other.begin + root % (of_other.end - of_other.begin);
+  DeviceHalves(size_t devices, size_t root)
+      : main{devices / 2, devices, root}, side{0, devices / 2, 0} {
+    if (root < main.begin) {
+      std::swap(main.begin, side.begin);
+      std::swap(main.end, side.end);
     }
-    main = of_root;
-    side = of_other;
+    side.root = side.begin;
+    if (side.begin < side.end) side.root += root % (side.end - side.begin);
   }
 
   DeviceHalf main;
-  DeviceHalf side;  // empty when there is one device
+  DeviceHalf side;
 };
 
 Tensor sum_half(ReduceOp op, const DeviceTensors& tensors, const DeviceHalf& half,
@@ -230,8 +227,8 @@ std::vector<std::vector<WritableTensor>> allocate_results(const std::vector<Devi
 
 // A program makes many strategies, and it is the same machine for all of them.
 void warn_once(const std::vector<std::string>& devices) {
-  static std::atomic<bool> told = false;
-  if (told.exchange(true)) return;
+  static std::atomic<bool> has_warned = false;
+  if (has_warned.exchange(true)) return;
   log_warning("[Nccl] reduces between GPUs only, not on {}; reducing on one device",
               fmt::join(devices, ", "));
 }
@@ -248,8 +245,6 @@ class NcclGroups {
       for (NcclComm* comm : comms) key.first->comm_destroy(comm);
     }
   }
-  NcclGroups(const NcclGroups&) = delete;
-  NcclGroups& operator=(const NcclGroups&) = delete;
 
   std::vector<DeviceTensors> all_reduce(const NcclLibrary& library, ReduceOp op,
                                         const std::vector<DeviceTensors>& tensors,

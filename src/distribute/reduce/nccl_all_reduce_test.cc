@@ -1,8 +1,11 @@
 // When NCCL is asked, and what happens without it.
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 
 #include "base/log.h"
 #include "support/expect_error.h"
@@ -54,11 +57,18 @@ TEST_F(Nccl, IsNotAskedForWhatItCannotDo) {
 }
 
 TEST_F(Nccl, SaysOnceThatItIsNotAsked) {
-  const DistributedValue value = numbered(2, {10});
-  NcclAllReduce().reduce(ReduceOp::Sum, value, value);
-  ::testing::internal::CaptureStderr();
-  NcclAllReduce().reduce(ReduceOp::Sum, value, value);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a process that has said nothing yet
+  EXPECT_EXIT(
+      {
+        ::testing::internal::CaptureStderr();
+        const DistributedValue value = numbered(2, {10});
+        for (int i = 0; i < 3; ++i) NcclAllReduce().reduce(ReduceOp::Sum, value, value);
+        std::istringstream log(::testing::internal::GetCapturedStderr());
+        int lines = 0;
+        for (std::string line; std::getline(log, line);) lines += line.find("[Nccl]") != line.npos;
+        _exit(lines);
+      },
+      testing::ExitedWithCode(1), "");
 }
 
 TEST_F(Nccl, CommunicatorsEndWithTheAlgorithm) {

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "base/raise.h"
+#include "base/site_scope.h"
+#include "base/time_limit.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
-#include "distribute/contexts/replica_rendezvous.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/tensor_reduction.h"
 #include "distribute/variables/distributed_variable.h"
 #include "ops/collective_ports.h"
@@ -46,23 +48,6 @@ bool same_site(Site a, Site b) {
   return a.line == b.line && std::string_view(a.file) == b.file;
 }
 
-constinit ContextSlot<const std::vector<Variable>*> updated_variables;
-
-}  // namespace
-
-UpdatedVariables::UpdatedVariables(const std::vector<Variable>& variables)
-    : ContextValue(updated_variables, &variables) {}
-const std::vector<Variable>* UpdatedVariables::current() { return updated_variables.get(); }
-
-bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& other) {
-  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
-                    [](const Variable& a, const Variable& b) {
-                      return VariableAccess::impl(a) == VariableAccess::impl(b);
-                    });
-}
-
-namespace {
-
 // Throws FailedPrecondition, naming a difference, unless replica 0 and `replica` update the same
 // variables.
 void check_same_variables(const std::vector<Variable>& first, const std::vector<Variable>& own,
@@ -81,10 +66,16 @@ void check_same_variables(const std::vector<Variable>& first, const std::vector<
 
 }  // namespace
 
+bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const Variable& a, const Variable& b) {
+                      return VariableAccess::impl(a) == VariableAccess::impl(b);
+                    });
+}
+
 ReplicaRendezvous::Call ReplicaCall::as_call() {
   ReplicaRendezvous::Call call{what, 0, this};
-  if (options.timeout_seconds)
-    call.timeout = std::chrono::duration<double>(*options.timeout_seconds);
+  call.timeout = endless_if_zero(options.timeout).value_or(call.timeout);
   return call;
 }
 
@@ -117,7 +108,7 @@ void ReplicaCalls::check_same() const {
       continue;
     }
     raise(Code::FailedPrecondition,
-          "[{}] the replicas do not ask for the same: replica 0 calls {}, replica {} calls {}; all "
+          "[{}] the replicas make different calls: replica 0 calls {}, replica {} calls {}; all "
           "must make the same calls in the same order",
           first.what, first.to_string(), replica, other.to_string());
   }
@@ -135,6 +126,7 @@ Tensor size_along(const Tensor& value, int axis) {
 Tensor rows_along(const Tensor& value, int axis) {
   const int64_t size = value.shape().has_rank() ? value.shape()[axis] : Shape::kUnknownDim;
   if (size >= 0) return range(size);
+  // range() takes a number. Where the size is known in a run only, ones are counted.
   std::vector<cohort::Range> first(static_cast<size_t>(value.rank()),
                                    cohort::Range{.begin = 0, .end = 1});
   first[static_cast<size_t>(axis)] = {};
@@ -212,7 +204,7 @@ class ContextPort final : public ReplicaPort {
   }
 
   bool is_shared(const GraphBuilder* graph) const override {
-    const ReplicaRendezvous* rendezvous = get_replica_context()->rendezvous();
+    const ReplicaRendezvous* rendezvous = Access::rendezvous(*get_replica_context());
     return graph != nullptr && rendezvous != nullptr && rendezvous->shared_graph() == graph;
   }
 };
@@ -241,19 +233,18 @@ ReplicaPort* replica_port() {
 
 bool is_tracing_alone(const ReplicaContext& context) {
   const GraphBuilder* graph = thread_dispatch().builder;
-  const ReplicaRendezvous* rendezvous = context.rendezvous();
+  const ReplicaRendezvous* rendezvous = Access::rendezvous(context);
   return graph != nullptr && (rendezvous == nullptr || rendezvous->shared_graph() != graph);
 }
 
 void meet_once(ReplicaContext& context, ReplicaCall& own,
                const std::function<void(const ReplicaCalls&)>& once) {
-  if (context.rendezvous() == nullptr) {
+  if (Access::rendezvous(context) == nullptr) {
     raise(Code::Unimplemented,
-          "[{}] replica {} of {} has no rendezvous with the others; the strategy must say how they "
-          "meet",
+          "[{}] replica {} of {} has no rendezvous with the others; the strategy must provide one",
           own.what, context.replica_id_in_sync_group(), context.strategy().extended().name());
   }
-  context.rendezvous()->meet(
+  Access::rendezvous(context)->meet(
       context.local_replica(), own.as_call(),
       [&](std::span<void* const> owns) {
         const ReplicaCalls calls(owns);
@@ -322,6 +313,7 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
                                                         bool may_lack,
                                                         const CommunicationOptions& options,
                                                         const std::string& structure, Site site) {
+  const internal::SiteScope there(site);
   check_current("all_reduce");
   check(options);
   if (num_replicas_in_sync() == 1) return values;
@@ -342,6 +334,7 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   }
   std::vector<Gradient> results;
   {
+    // Tapes get one all_reduce (record_dense) instead of the additions that it makes.
     const internal::RecordingPause not_recorded;
     results = strategy_.extended().replica_all_reduce(
         *this, {.op = op, .values = values, .may_lack = may_lack, .options = options});
@@ -353,6 +346,7 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
 Tensor ReplicaContext::all_gather_value(const Gradient& value, int axis,
                                         const CommunicationOptions& options,
                                         const std::string& structure, Site site) {
+  const internal::SiteScope there(site);
   const internal::CollectivePurpose purpose(
       fmt::format("all_gather{}{} along axis {}", structure.empty() ? "" : " of ", structure, axis),
       site);

@@ -8,7 +8,6 @@
 #include "cohort/cross_device_ops.h"
 #include "cohort/strategy.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "tensor/body.h"
 
 namespace cohort::internal {
 
@@ -16,9 +15,13 @@ namespace cohort::internal {
 // same in all replicas.
 class UpdatedVariables : ContextValue<const std::vector<Variable>*> {
  public:
-  explicit UpdatedVariables(const std::vector<Variable>& variables);
+  explicit UpdatedVariables(const std::vector<Variable>& variables)
+      : ContextValue(innermost_, &variables) {}
   // Null outside all such scopes.
-  static const std::vector<Variable>* current();
+  static const std::vector<Variable>* current() { return innermost_.get(); }
+
+ private:
+  static inline constinit ContextSlot<const std::vector<Variable>*> innermost_;
 };
 
 // Whether both lists have the same variables in the same order.
@@ -82,5 +85,10 @@ bool is_tracing_alone(const ReplicaContext& context);
 // the purpose of this thread when the nodes run.
 std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>& values,
                                        int replicas, const CommunicationOptions& options);
+
+// In a replica: the sums over all replicas of the gradients of `variables`, by
+// StrategyExtended::replica_all_reduce(), or as nodes where the replica traces a function.
+Gradients sum_by_all_reduce(ReplicaContext& context, const Gradients& own,
+                            const std::vector<Variable>& variables);
 
 }  // namespace cohort::internal

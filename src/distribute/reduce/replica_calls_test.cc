@@ -1,5 +1,6 @@
 // Replicas call all_reduce inside run().
 
+#include <chrono>
 #include <future>
 #include <map>
 #include <thread>
@@ -338,8 +339,9 @@ TEST_P(AllReduce, EndsWhenAReplicaIsLaterThanItsTimeout) {
   const Status status = error_of([&] {
     two_.run([&] {
       if (replica_id() == 1) gone.wait();
-      const Status own =
-          error_of([] { all_reduce(ReduceOp::Sum, Tensor({1.f}), {.timeout_seconds = 0.01}); });
+      const Status own = error_of([] {
+        all_reduce(ReduceOp::Sum, Tensor({1.f}), {.timeout = std::chrono::milliseconds(10)});
+      });
       if (replica_id() == 0) too_late.set_value();
       throw_if_error(own);
     });

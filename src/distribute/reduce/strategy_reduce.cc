@@ -4,9 +4,9 @@
 
 #include "base/collective_purpose.h"
 #include "base/raise.h"
+#include "base/site_scope.h"
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
-#include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
 #include "ops/dispatch.h"
 
@@ -59,7 +59,8 @@ bool is_empty(const Tensor& value) {
 }
 
 [[noreturn]] void raise_empty(ReduceOp op) {
-  raise(Code::InvalidArgument, "[reduce] {} of no elements: all replicas' values are empty",
+  raise(Code::InvalidArgument,
+        "[reduce] {} needs at least one element, but all replicas' values are empty",
         to_string(op));
 }
 
@@ -95,6 +96,8 @@ LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const A
     const Tensor whole = component.dense();
     if (of_some && (value.size() > 1 || of_workers) && is_empty(whole)) continue;  // no extreme
     const DeviceScope there(whole.device());
+    // Replicas may have different numbers of elements, so a mean is the sum of all elements divided
+    // by their number.
     const bool is_mean = op == ReduceOp::Mean;
     parts.reduced.emplace_back(
         reduce_locally(is_mean ? ReduceOp::Sum : op, is_mean ? widened(whole) : whole, axes));
@@ -132,6 +135,7 @@ DType mean_dtype(DType dtype) {
 
 Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
                               const std::string& structure, Site site) {
+  const internal::SiteScope there(site);
   if (structure.empty() && axes.axes.empty()) {
     const internal::CollectivePurpose purpose("reduce", site);
     return reduce_whole(op, value);
@@ -167,6 +171,7 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
 }
 
 Tensor Strategy::gather_value(const DistributedValue& value, int axis, Site site) {
+  const internal::SiteScope there(site);
   const internal::CollectivePurpose purpose(fmt::format("gather along axis {}", axis), site);
   for (const Gradient& part : value.components()) {
     if (part.is_sparse()) internal::check_gatherable("gather", {&part, 1}, axis);

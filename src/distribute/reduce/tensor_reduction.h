@@ -29,23 +29,4 @@ bool any_sparse(std::span<const Gradient> parts);
 // with the same index add up. Mean divides every row by the number of parts.
 IndexedSlices join_slices(ReduceOp op, std::span<const Gradient> parts);
 
-// Replaces undefined parts by zeros, dense or sparse as the other parts are: zeros add nothing.
-// Returns false when all parts are undefined, so that nothing is left to reduce. Reductions other
-// than Sum and Mean leave the parts as they are.
-bool fill_undefined(ReduceOp op, std::vector<Gradient>& parts);
-
-// Zeros in the form of `other`: a dense tensor of its shape, or rows without any row.
-Gradient zero_like(const Gradient& other);
-// Zeros for a gradient of which only another worker knows the form: dense, or rows without any row.
-Gradient zero_gradient(DType dtype, const Shape& shape, bool has_rows);
-
-// Which values are defined, and which are rows. Members that cannot make up for a difference
-// compare this text: "all_reduce of 3 values, none for number 0, rows for number 2". If all values
-// are dense it is "all_reduce".
-std::string describe_presence(const std::vector<Gradient>& values);
-// The same for the gradients of variables, with their names: "the gradients of 3 variables
-// [5f3a01], none for 'a'". The number in brackets stands for the list of variables.
-std::string describe_presence(const std::vector<Gradient>& gradients,
-                              const std::vector<Variable>& variables);
-
 }  // namespace cohort::internal

@@ -1,12 +1,4 @@
-// How replicas that are threads of this process add up, by the bytes of all values together:
-//
-// | at most 1 KB            | each replica copies its values into its inline value, reads those of
-// |                         | the others after one rendezvous, and adds up everything for itself
-// | at most 16 KB, where    | the last replica to arrive adds up everything for all while the
-// | replicas share cores    | others wait: a second rendezvous would take longer
-// | more                    | each adds up a slice of all values into memory that all replicas
-// |                         | share, then they meet again
-//
+// How replicas that are threads of this process add up: row 5 of the table in gradient_update.cc.
 // The additions are always in the order of the replicas.
 
 #include "distribute/reduce/thread_all_reduce.h"
@@ -15,16 +7,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <memory>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include "base/machine.h"
 #include "cohort/device.h"
 #include "cohort/strategy.h"
-#include "distribute/contexts/replica_rendezvous.h"
-#include "distribute/reduce/replica_calls.h"
 #include "kernels/reduce_elements.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"
@@ -59,8 +46,9 @@ struct Source {
 // beforehand.
 struct ReplicaPart : ReplicaCall {
   // Leaves out undefined values, which is correct when all replicas leave out the same ones.
-  explicit ReplicaPart(const ReplicaCall& call);
+  ReplicaPart(const ReplicaCall& call, int64_t inline_limit);
 
+  int64_t max_inline;
   uint64_t signature = 0;  // of op, dtypes, shapes, what for; 0: not dense numbers
   int64_t bytes = 0;       // of the values, and of the results
   int64_t result_bytes = 0;
@@ -69,7 +57,7 @@ struct ReplicaPart : ReplicaCall {
 
   // Whether the values have so few bytes that replicas copy them. Copying more takes longer than a
   // second rendezvous.
-  bool is_inline() const { return bytes <= static_cast<int64_t>(InlineValue::kMaxBytes); }
+  bool is_inline() const { return bytes <= max_inline; }
   // Of the results.
   Specs specs() const;
 };
@@ -105,7 +93,8 @@ void add_to(Hash& hash, const Source& source) {
   for (const int64_t size : held.shape) hash.add(static_cast<uint64_t>(size));
 }
 
-ReplicaPart::ReplicaPart(const ReplicaCall& call) : ReplicaCall(call) {
+ReplicaPart::ReplicaPart(const ReplicaCall& call, int64_t inline_limit)
+    : ReplicaCall(call), max_inline(inline_limit) {
   Hash hash;
   hash.add(static_cast<uint64_t>(op));
   sources.reserve(values.size());
@@ -336,14 +325,17 @@ std::shared_ptr<SharedResults> ResultPool::take(uint64_t signature,
   return kept_.back();
 }
 
-ThreadAllReduce::ThreadAllReduce(const std::vector<std::string>& devices)
-    : most_at_once_(devices.size() > core_count() ? kMaxAtOnceCrowded : 0), shared_(devices) {
+ThreadAllReduce::ThreadAllReduce(const std::vector<std::string>& devices,
+                                 const SmallReductionLimits& limits)
+    : limits_{.inline_bytes = std::min<int64_t>(limits.inline_bytes, InlineValue::kMaxBytes),
+              .at_once_bytes = devices.size() > core_count() ? limits.at_once_bytes : 0},
+      shared_(devices) {
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }
 
 std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& rendezvous, size_t replica,
                                            const ReplicaCall& call, const Otherwise& otherwise) {
-  ReplicaPart own(call);
+  ReplicaPart own(call, limits_.inline_bytes);
   own.results.resize(own.values.size());
   if (own.signature != 0 && (replica == 0 || own.is_inline())) {
     const auto specs = [&] { return own.specs(); };
@@ -354,7 +346,7 @@ std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& rendezvous, size_t
   write_inline(value, own);
   ReplicaRendezvous::Call arrival = own.as_call();
   arrival.own = &value;
-  const bool at_once = !own.is_inline() && own.result_bytes <= most_at_once_;
+  const bool at_once = !own.is_inline() && own.result_bytes <= limits_.at_once_bytes;
   const ReplicaRendezvous::Work reduce_all = [&own](std::span<void* const> owns) {
     const InlineValues all(owns);
     if (all.agree()) reduce_for_all_replicas(all, own);
@@ -362,7 +354,8 @@ std::vector<Gradient> ThreadAllReduce::run(ReplicaRendezvous& rendezvous, size_t
   if (at_once) arrival.last = &reduce_all;
   const InlineValues brought(rendezvous.meet(replica, arrival, nullptr, nullptr));
   // From here on no replica can fail before all have met again.
-  ReplicaRendezvous::Call departure{call.what, 0, static_cast<ReplicaCall*>(&own), {}};
+  ReplicaRendezvous::Call departure{call.what, 0, static_cast<ReplicaCall*>(&own),
+                                    ReplicaRendezvous::kForEver};
   if (!brought.agree()) {
     rendezvous.meet(
         replica, departure, [&](std::span<void* const> owns) { otherwise(ReplicaCalls(owns)); },
@@ -385,7 +378,7 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
   const auto once = [this](const internal::ReplicaCalls& calls) {
     internal::reduce_for_all(*this, calls);
   };
-  internal::ReplicaRendezvous* const rendezvous = context.rendezvous();
+  internal::ReplicaRendezvous* const rendezvous = internal::Access::rendezvous(context);
   if (thread_all_reduce_ != nullptr && rendezvous != nullptr &&
       rendezvous->shared_graph() == nullptr) {
     return thread_all_reduce_->run(*rendezvous, context.local_replica(), call, once);

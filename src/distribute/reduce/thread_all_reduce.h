@@ -43,11 +43,22 @@ class ResultPool {
   std::vector<std::shared_ptr<SharedResults>> kept_;  // guarded by mutex_; used last comes last
 };
 
+// Up to how many bytes values and results take the two paths for small values. Benchmarks set other
+// limits, to compare a path with its absence.
+struct SmallReductionLimits {
+  int64_t inline_bytes = ReplicaRendezvous::InlineValue::kMaxBytes;  // also the largest limit
+  // The most bytes that one replica adds up for all where replicas share cores. Where each replica
+  // has a core to itself none does, because the cache of that core keeps what the replica wrote the
+  // last time.
+  int64_t at_once_bytes = 16 << 10;
+};
+
 // The quickest all-reduce between replicas that are threads of this process, which gives the bits
-// of DirectAllReduce. The table in thread_all_reduce.cc says how it adds up.
+// of DirectAllReduce. The table in gradient_update.cc says how it adds up.
 class ThreadAllReduce {
  public:
-  explicit ThreadAllReduce(const std::vector<std::string>& devices);
+  explicit ThreadAllReduce(const std::vector<std::string>& devices,
+                           const SmallReductionLimits& limits = {});
 
   // Every replica calls this at the same time. Unless all values are dense numbers that agree,
   // replica 0 calls `otherwise`, which sets the results of all replicas or throws.
@@ -56,11 +67,7 @@ class ThreadAllReduce {
                             const Otherwise& otherwise);
 
  private:
-  // The most bytes that one replica adds up for all. It is 0 where each replica has a core to
-  // itself, because the cache of that core keeps what the replica wrote the last time.
-  static constexpr int64_t kMaxAtOnceCrowded = 16 << 10;
-
-  const int64_t most_at_once_;
+  const SmallReductionLimits limits_;
   ResultPool shared_;
   std::deque<ResultPool> private_;  // by replica
 };

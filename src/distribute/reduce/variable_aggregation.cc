@@ -8,8 +8,8 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/replica_rendezvous.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/replica_calls.h"
-#include "distribute/reduce/tensor_reduction.h"
 #include "ops/dispatch.h"
 #include "ops/infer.h"
 #include "ops/variable_ops.h"
@@ -188,8 +188,9 @@ IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& vari
 }
 
 void await_other_copies(ReplicaContext& replica) {
-  if (replica.rendezvous() == nullptr || is_tracing_alone(replica)) return;
-  replica.rendezvous()->meet(replica.local_replica(), {"assign", 0, nullptr}, nullptr, nullptr);
+  if (Access::rendezvous(replica) == nullptr || is_tracing_alone(replica)) return;
+  Access::rendezvous(replica)->meet(replica.local_replica(), {"assign", 0, nullptr}, nullptr,
+                                    nullptr);
 }
 
 Tensor once_for_all(ReplicaContext& replica, const std::function<Tensor()>& body) {
@@ -203,7 +204,7 @@ void require_scatter(const DistributedVariable& variable, ScatterOp op) {
       aggregation == VariableAggregation::Sum || aggregation == VariableAggregation::Mean;
   if (!replaces || !merges) return;
   raise(Code::Unimplemented,
-        "[Variable] {} on '{}': rows that it replaces cannot be {}; use aggregation None or "
+        "[Variable] {} on '{}': replaced rows cannot be {}; use aggregation None or "
         "OnlyFirstReplica, or scatter_add, _sub, _mul or _div",
         name_of(op), variable.name(),
         aggregation == VariableAggregation::Sum ? "summed" : "averaged");

@@ -12,15 +12,13 @@
 
 namespace cohort::internal {
 
-CollectiveOptions collective_options(const CommunicationOptions& options);
-
 // Throws FailedPrecondition on every worker, naming two workers that differ, unless `text` is the
 // same on all workers.
 void check_same_on_workers(Communicator& workers, const std::string& what, const std::string& text);
 
 // The texts of all workers, by rank.
 std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text,
-                                          const CollectiveOptions& how = {});
+                                          const CommunicationOptions& how = {});
 
 // How long this worker has been in calls that the workers make together. Thread-safe.
 class GroupWaitClock {

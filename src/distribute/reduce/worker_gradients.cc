@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cohort/ops.h"
 #include "collectives/communicator_access.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/tensor_reduction.h"
 
 namespace cohort::internal {
@@ -23,7 +24,7 @@ constexpr int64_t kBytesPerPack = 8 << 20;
 
 // The rows of a gradient of any form.
 IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
-  if (gradient.defined() && gradient.is_sparse()) return gradient.slices();
+  if (gradient.is_sparse()) return gradient.slices();
   const Gradient empty = zero_gradient(variable.dtype(), variable.shape(), true);
   if (!gradient.defined()) return empty.slices();
   const std::vector<Gradient> parts{gradient, empty};
@@ -31,14 +32,10 @@ IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
 }
 
 // Whether the gradient of the variable has the property in some replica.
-template <typename Property>
-bool any_replica(const ReplicaGradients& own, size_t variable, const Property& property) {
+bool any_replica(const ReplicaGradients& own, size_t variable, bool (Gradient::*property)() const) {
   return std::any_of(own.begin(), own.end(),
-                     [&](const Gradients& each) { return property(each[variable]); });
+                     [&](const Gradients& each) { return (each[variable].*property)(); });
 }
-
-bool is_defined(const Gradient& gradient) { return gradient.defined(); }
-bool has_rows(const Gradient& gradient) { return gradient.defined() && gradient.is_sparse(); }
 
 }  // namespace
 
@@ -67,7 +64,7 @@ WorkerGradients::WorkerGradients(Communicator workers, Options options,
                                  std::shared_ptr<const GroupWaitClock> group_wait)
     : workers_(workers),
       options_(std::move(options)),
-      how_(collective_options(options_.communication)),
+      how_(options_.communication),
       group_wait_(std::move(group_wait)),
       groups_{workers, options_.overlap ? make_background_group(workers) : workers},
       rounds_(groups_.early, options_.replicas, options_.add) {
@@ -87,15 +84,19 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
   const std::lock_guard one_at_a_time(turn_);
   const auto began = GroupWaitClock::Clock::now();
   const OwnTimes times = own_times();
+  // The other workers may have started packs that this worker has not: each worker reduces every
+  // pack of the expected update once.
   rounds_.start_rest();
   GradientLayout& layout = layout_for(own, variables);
   const bool is_expected = &layout == rounds_.expected();
   const bool as_announced = rounds_.gave(layout, own);
   Reductions running;
   if (!is_expected) running = start_first_packs(layout, own);
+  write(layout, layout.counts.pack, own);
+  write_counts(layout, own, as_announced, times);
   // When this call returns, all workers are known to be at this update. Only then may this worker
   // wait for the earlier packs, whose group never reports a worker as missing.
-  reduce_last_pack(layout, own, as_announced, times);
+  workers_.all_reduce(layout.packs.back(), ReduceOp::Sum, how_);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
   const bool all_as_announced = counts[variables.size()] == 0;
   rounds_.await(how_);
@@ -152,6 +153,7 @@ void WorkerGradients::end_call(GroupWaitClock::Clock::time_point began) {
 void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
   const auto middle = times.begin() + workers_.size();
   const auto found = watch_.add({.total = {times.begin(), middle}, .input = {middle, times.end()}});
+  // All workers find the same, because the times are sums of all; one of them logs it.
   if (!found || workers_.rank() != 0) return;
   log_warning(
       "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms ({:.1f} ms "
@@ -202,7 +204,7 @@ std::unique_ptr<GradientLayout> WorkerGradients::make_layout(
     const ReplicaGradients& own, const std::vector<Variable>& variables) {
   GradientLayout::Proposal proposal{.has_rows = {}, .order = rounds_.order_of(variables)};
   for (size_t i = 0; i < variables.size(); ++i) {
-    proposal.has_rows.push_back(any_replica(own, i, has_rows));
+    proposal.has_rows.push_back(any_replica(own, i, &Gradient::is_sparse));
   }
   const int64_t asked = options_.communication.bytes_per_pack;
   return std::make_unique<GradientLayout>(groups_, variables, proposal,
@@ -225,36 +227,18 @@ WorkerGradients::Reductions WorkerGradients::start_first_packs(GradientLayout& l
   return running;
 }
 
-void WorkerGradients::reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own,
-                                       bool as_announced, OwnTimes times) {
-  write(layout, layout.counts.pack, own);
-  write_counts(layout, own, as_announced, times);
-  workers_.all_reduce(layout.packs.back(), ReduceOp::Sum, how_);
-}
-
 void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradients& own,
                                    bool as_announced, OwnTimes times) {
   const std::span<float> counts = layout.packs.back().data<float>(layout.counts.index);
   const size_t variables = layout.variables.size();
-  for (size_t i = 0; i < variables; ++i) counts[i] = any_replica(own, i, is_defined) ? 1 : 0;
+  for (size_t i = 0; i < variables; ++i)
+    counts[i] = any_replica(own, i, &Gradient::defined) ? 1 : 0;
   counts[variables] = as_announced ? 0 : 1;
-  const std::span<float> told = counts.subspan(variables + 1);
+  const std::span<float> all_times = counts.subspan(variables + 1);
   const auto rank = static_cast<size_t>(workers_.rank());
-  std::fill(told.begin(), told.end(), 0.f);
-  told[rank] = times.busy;
-  told[rank + static_cast<size_t>(workers_.size())] = times.input;
-}
-
-// ---- Tapes
-
-void WorkerGradients::Listener::begin(const std::vector<Variable>& sources) {
-  const std::lock_guard one_at_a_time(all_.turn_);
-  all_.rounds_.begin(replica_, sources);
-}
-
-void WorkerGradients::Listener::ready(size_t index, const Gradient& gradient) {
-  const std::lock_guard one_at_a_time(all_.turn_);
-  all_.rounds_.ready(replica_, index, gradient);
+  std::fill(all_times.begin(), all_times.end(), 0.f);
+  all_times[rank] = times.busy;
+  all_times[rank + static_cast<size_t>(workers_.size())] = times.input;
 }
 
 }  // namespace cohort::internal

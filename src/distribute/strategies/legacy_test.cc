@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <limits>
+
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 
@@ -107,6 +110,15 @@ TEST_F(Legacy, AlgorithmsHaveTheirOldNames) {
   EXPECT_NE(all_reduce_cross_device_ops("hierarchical_copy", 2), nullptr);
   EXPECT_ERROR(Code::InvalidArgument, "hierarchical_copy", all_reduce_cross_device_ops("ring"));
   EXPECT_EQ(collective_hints(10, 2.0).bytes_per_pack, 10);
+  EXPECT_EQ(collective_hints(0, 0.5).timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(collective_hints().timeout, std::nullopt);
+  for (const double no_limit : {0.0, 1e300, std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(collective_hints(0, no_limit).timeout, std::chrono::nanoseconds::max());
+  }
+  for (const double bad : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_ERROR(Code::InvalidArgument, "timeout_seconds must be 0 (no limit) or positive",
+                 collective_hints(0, bad));
+  }
   const CollectiveCommunication same = CommunicationImplementation::Ring;
   EXPECT_EQ(same, parse_communication_implementation("ring"));
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cohort/cohort.h"
+#include "cohort/collective.h"
 #include "ops/variable_cell.h"
 #include "support/local_workers.h"
 #include "support/temporary_file.h"

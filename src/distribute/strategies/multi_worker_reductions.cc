@@ -11,6 +11,7 @@
 #include "collectives/tensor_collectives.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/replica_calls.h"
 #include "distribute/reduce/tensor_reduction.h"
 #include "distribute/reduce/worker_collectives.h"
@@ -166,8 +167,7 @@ void MultiWorkerExtended::reduce_gradients(const ReplicaCalls& calls) {
   for (size_t i = 0; i < count; ++i) {
     std::vector<Gradient> values = calls.at(i);
     if (!fill_undefined(op, values)) continue;
-    lacks[i] = !std::all_of(values.begin(), values.end(),
-                            [](const Gradient& value) { return value.defined(); });
+    lacks[i] = !std::ranges::all_of(values, &Gradient::defined);
     if (lacks[i]) continue;
     check_reducible(calls[0].what, values);
     totals[i] = values[0];
@@ -242,7 +242,7 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
   const CollectivePurpose purpose(what);
   return group()
       .communicator()
-      .all_reduce(Tensor::from(here), ReduceOp::Sum, collective_options(options_.communication))
+      .all_reduce(Tensor::from(here), ReduceOp::Sum, options_.communication)
       .to_vector<int64_t>();
 }
 
@@ -252,7 +252,7 @@ std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::str
   const GroupWaitClock::Scope rendezvous(*group_wait_);
   const CollectivePurpose purpose(what);
   Communicator workers = group().communicator();
-  return texts_of_workers(workers, here, collective_options(options_.communication));
+  return texts_of_workers(workers, here, options_.communication);
 }
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {

@@ -169,17 +169,17 @@ TEST(MultiWorkerStart, ChecksTheTask) {
   EXPECT_ERROR(Code::InvalidArgument, "type of this task", make({}));
   EXPECT_ERROR(Code::InvalidArgument, "index of this", make({.task_type = "worker"}));
   EXPECT_ERROR(Code::InvalidArgument, "number 3", make({.task_type = "worker", .task_id = 3}));
-  EXPECT_ERROR(Code::InvalidArgument, "ps holds variables",
+  EXPECT_ERROR(Code::InvalidArgument, "ps, which holds variables",
                make({.task_type = "ps", .task_id = 0}));
   EXPECT_ERROR(Code::InvalidArgument, "nullptr",
                MultiWorkerMirroredStrategy(std::shared_ptr<const ClusterResolver>()));
   EXPECT_ERROR(Code::InvalidArgument, "bytes_per_pack",
                MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
                                            {.communication = {.bytes_per_pack = -1}}));
-  EXPECT_ERROR(Code::InvalidArgument, "start_timeout is 0 ms",
+  EXPECT_ERROR(Code::InvalidArgument, "got 0 ms",
                MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
                                            {.start_timeout = milliseconds(0)}));
-  EXPECT_ERROR(Code::InvalidArgument, "silence_limit -1 ms",
+  EXPECT_ERROR(Code::InvalidArgument, "and -1 ms",
                MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
                                            {.silence_limit = milliseconds(-1)}));
 }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <thread>
 
 #include "base/collective_purpose.h"
 #include "base/log.h"
@@ -12,10 +11,8 @@
 #include "cohort/scheduler_resolvers.h"
 #include "collectives/communicator_access.h"
 #include "distribute/contexts/context.h"
-#include "distribute/reduce/gradient_update.h"
-#include "distribute/reduce/replica_calls.h"
+#include "distribute/reduce/gradient_presence.h"
 #include "distribute/reduce/tensor_reduction.h"
-#include "distribute/reduce/worker_collectives.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
@@ -43,8 +40,8 @@ WorkerList workers_of(const ClusterResolver& resolver) {
 void check_times(const MultiWorkerOptions& options) {
   if (options.start_timeout.count() > 0 && options.silence_limit.count() > 0) return;
   raise(Code::InvalidArgument,
-        "[MultiWorkerMirroredStrategy] start_timeout is {} ms and silence_limit {} ms; both are at "
-        "least 1",
+        "[MultiWorkerMirroredStrategy] start_timeout and silence_limit must be at least 1 ms, got "
+        "{} ms and {} ms",
         options.start_timeout.count(), options.silence_limit.count());
 }
 
@@ -52,9 +49,10 @@ void check_times(const MultiWorkerOptions& options) {
 std::string describe(const MultiWorkerOptions& options) {
   const GuardOptions& guards = options.guards;
   return fmt::format(
-      "guards (divergence {} every {} steps, non_finite {}, lone_writes {}), bytes_per_pack {}, "
-      "overlap {}",
-      static_cast<int>(guards.divergence), guards.divergence_interval,
+      "guards (divergence {} {}, non_finite {}, lone_writes {}), bytes_per_pack {}, overlap {}",
+      static_cast<int>(guards.divergence),
+      guards.divergence_interval ? fmt::format("every {} steps", *guards.divergence_interval)
+                                 : "never",
       static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes),
       options.communication.bytes_per_pack,
       options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
@@ -81,6 +79,33 @@ class RunCount {
  private:
   std::atomic<int>& runs_;
 };
+
+// After a loss or a cancellation a worker may be started again, and the others wait for it. The end
+// of the data is not a failure.
+bool concerns_all_workers(Code code) {
+  switch (code) {
+    case Code::Ok:
+    case Code::Aborted:
+    case Code::Cancelled:
+    case Code::DeadlineExceeded:
+    case Code::OutOfRange:
+    case Code::Unavailable:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// The options that must be the same on all workers: they decide what reads and writes mean.
+std::string describe_new_variable(const VariableOptions& options, const Tensor& value) {
+  constexpr std::array kAggregations{"None", "Sum", "Mean", "OnlyFirstReplica"};
+  constexpr std::array kSynchronizations{"Auto", "None", "OnWrite", "OnRead"};
+  return fmt::format("variable '{}' {} {}, aggregation {}, synchronization {}, {}trainable",
+                     options.name, to_string(value.dtype()), value.shape().to_string(),
+                     kAggregations.at(static_cast<size_t>(options.aggregation)),
+                     kSynchronizations.at(static_cast<size_t>(options.synchronization)),
+                     options.trainable.value_or(true) ? "" : "not ");
+}
 
 }  // namespace
 
@@ -199,26 +224,6 @@ void MultiWorkerExtended::call_for_each_replica(const std::function<void(Replica
   }
 }
 
-namespace {
-
-// After a loss or a cancellation a worker may be started again, and the others wait for it. The end
-// of the data is not a failure.
-bool concerns_all_workers(Code code) {
-  switch (code) {
-    case Code::Ok:
-    case Code::Aborted:
-    case Code::Cancelled:
-    case Code::DeadlineExceeded:
-    case Code::OutOfRange:
-    case Code::Unavailable:
-      return false;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
-
 void MultiWorkerExtended::tell_workers(const Status& failure) const {
   if (!concerns_all_workers(failure.code)) return;
   CollectiveGroup& workers = CollectiveAccess::group(group().communicator());
@@ -277,29 +282,14 @@ int64_t MultiWorkerExtended::count_update(const Variable& optimizers_count, size
 
 // ---- Variables
 
-namespace {
-
-// The options that must be the same on all workers: they decide what reads and writes mean.
-std::string describe_new_variable(const VariableOptions& options, const Tensor& value) {
-  constexpr std::array kAggregations{"None", "Sum", "Mean", "OnlyFirstReplica"};
-  constexpr std::array kSynchronizations{"Auto", "None", "OnWrite", "OnRead"};
-  return fmt::format("variable '{}' {} {}, aggregation {}, synchronization {}, {}trainable",
-                     options.name, to_string(value.dtype()), value.shape().to_string(),
-                     kAggregations.at(static_cast<size_t>(options.aggregation)),
-                     kSynchronizations.at(static_cast<size_t>(options.synchronization)),
-                     options.trainable.value_or(true) ? "" : "not ");
-}
-
-}  // namespace
-
 Variable MultiWorkerExtended::create_variable(const NextCreator& next,
                                               const VariableRequest& request) {
-  if (is_alone() || is_newcomer_ || !request.initializer || KnownInitialValues::is_open()) {
+  if (is_alone() || is_newcomer_ || !request.initializer || KnownInitialValues::active()) {
     return MirroredExtended::create_variable(next, request);
   }
-  VariableRequest told = request;
+  VariableRequest agreed = request;
   const auto number = std::make_shared<std::optional<int64_t>>();
-  told.initializer = [this, own = request.initializer, options = request.options, number] {
+  agreed.initializer = [this, own = request.initializer, options = request.options, number] {
     const Tensor value = own();
     if (value.is_symbolic()) return value;
     const PlainDispatch now;  // even while a function is traced
@@ -310,7 +300,7 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     *number = variables_made_++;
     return first;
   };
-  const Variable made = MirroredExtended::create_variable(next, told);
+  const Variable made = MirroredExtended::create_variable(next, agreed);
   if (*number) distributed(made)->agree_on_number(**number, is_current_group_);
   return made;
 }
@@ -320,7 +310,8 @@ std::unique_ptr<StrategyExtended> MultiWorkerExtended::clone() const {
     return std::make_unique<MultiWorkerExtended>(resolver_, worker_devices(), options_);
   }
   raise(Code::InvalidArgument,
-        "[MultiWorkerMirroredStrategy] cannot be copied: it holds this worker's place among {}",
+        "[MultiWorkerMirroredStrategy] cannot be copied: it holds this worker's place among {} "
+        "workers",
         num_workers());
 }
 
@@ -362,13 +353,21 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(
     : Strategy(make_extended(or_environment(std::move(resolver)),
                              {.communication = {.implementation = communication}})) {}
 
-internal::MultiWorkerExtended& MultiWorkerMirroredStrategy::impl() const {
-  return static_cast<internal::MultiWorkerExtended&>(extended());
+static internal::MultiWorkerExtended& multi_worker_extended(const Strategy& strategy) {
+  return static_cast<internal::MultiWorkerExtended&>(strategy.extended());
 }
 
-int MultiWorkerMirroredStrategy::num_workers() const { return impl().num_workers(); }
-int MultiWorkerMirroredStrategy::worker_id() const { return impl().worker_id(); }
-bool MultiWorkerMirroredStrategy::is_chief() const { return impl().is_chief(); }
-Communicator MultiWorkerMirroredStrategy::communicator() const { return impl().communicator(); }
+int MultiWorkerMirroredStrategy::num_workers() const {
+  return multi_worker_extended(*this).num_workers();
+}
+int MultiWorkerMirroredStrategy::worker_id() const {
+  return multi_worker_extended(*this).worker_id();
+}
+bool MultiWorkerMirroredStrategy::is_chief() const {
+  return multi_worker_extended(*this).is_chief();
+}
+Communicator MultiWorkerMirroredStrategy::communicator() const {
+  return multi_worker_extended(*this).communicator();
+}
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/collective.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"
 #include "support/scoped_environment.h"

@@ -5,6 +5,7 @@
 #include <barrier>
 
 #include "cohort/cohort.h"
+#include "cohort/collective.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"
 

@@ -16,7 +16,9 @@ class AveragingExtended : public StrategyExtended {
 
   std::string name() const override { return "AveragingStrategy"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
-  StrategyTraits traits() const override { return {.guards = {.divergence_interval = 0}}; }
+  StrategyTraits traits() const override {
+    return {.guards = {.divergence_interval = std::nullopt}};
+  }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     variables_.push_back(StrategyExtended::create_variable(next, request));

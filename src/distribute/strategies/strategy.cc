@@ -54,6 +54,13 @@ Strategy::Strategy(std::unique_ptr<StrategyExtended> extended)
     internal::raise(Code::InvalidArgument, "[Strategy] needs a StrategyExtended, got nullptr");
   }
   extended_->attach(*this);
+  const std::optional<int64_t> interval = extended_->guards().divergence_interval;
+  if (interval && *interval < 1) {
+    internal::raise(Code::InvalidArgument,
+                    "[Strategy] the divergence_interval of the guards must be at least 1, got {}; "
+                    "leave it empty to compare no copies",
+                    *interval);
+  }
 }
 
 Strategy::~Strategy() { internal::end_installed_scope(*this); }
@@ -92,10 +99,10 @@ std::ostream& operator<<(std::ostream& out, const Strategy& strategy) {
 
 Tensor Strategy::assign_to_logical_device(const Tensor& value, int logical_device) const {
   if (logical_device == 0) return value;
-  internal::raise(
-      Code::InvalidArgument,
-      "[assign_to_logical_device] each replica of {} has one logical device, 0; there is no {}",
-      extended_->name(), logical_device);
+  internal::raise(Code::InvalidArgument,
+                  "[assign_to_logical_device] each replica of {} has one logical device, 0, so "
+                  "device {} does not exist; use 0",
+                  extended_->name(), logical_device);
 }
 
 Tensor Strategy::split_to_logical_devices(const Tensor& value,
@@ -106,7 +113,7 @@ Tensor Strategy::split_to_logical_devices(const Tensor& value,
     internal::raise(
         Code::InvalidArgument,
         "[split_to_logical_devices] each replica of {} has one logical device, but parts [{}] are "
-        "for several",
+        "for several; give 1 for each dimension",
         extended_->name(), fmt::join(parts, ", "));
   }
   return value;
@@ -263,7 +270,7 @@ std::vector<std::string> StrategyExtended::non_slot_devices(
 Tensor StrategyExtended::read_var(const Variable& variable) {
   const internal::ModeScope cross({&strategy(), nullptr});
   const internal::UpdateScope no_copy_alone(std::nullopt);
-  return variable.read_value();
+  return variable.read_value({});
 }
 
 Variable StrategyExtended::value_container(const Variable& copy) const {

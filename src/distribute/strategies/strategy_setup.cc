@@ -9,7 +9,7 @@
 #include "base/raise.h"
 #include "cohort/error.h"
 #include "tensor/devices.h"
-#include "topology/resolver_parts.h"
+#include "topology/resolver_inputs.h"
 
 namespace cohort::internal {
 namespace {
@@ -21,8 +21,6 @@ std::vector<std::string> all_devices() {
   }
   return gpus.empty() ? std::vector<std::string>{"CPU:0"} : gpus;
 }
-
-bool is_local(const DeviceName& name) { return name.job.value_or("localhost") == "localhost"; }
 
 void check_jobs(std::string_view strategy, const std::vector<DeviceName>& asked) {
   const auto local = static_cast<size_t>(std::count_if(asked.begin(), asked.end(), is_local));
@@ -68,11 +66,13 @@ void make_cpus(std::string_view strategy, const std::vector<std::string>& device
     if (name.type == "CPU" && is_local(name)) count = std::max(count, *name.index + 1);
   }
   if (count > kMaxCpus) {
-    raise(Code::InvalidArgument, "[{}] CPU:{} is one of too many: a process has at most {}",
+    raise(Code::InvalidArgument, "[{}] CPU:{} does not exist: a process has at most {} CPU devices",
           strategy, count - 1, kMaxCpus);
   }
   ensure_cpu_devices(count);
 }
+
+std::atomic<bool> nothing_to_warn_of = false;
 
 }  // namespace
 
@@ -91,12 +91,6 @@ std::vector<std::string> resolve_devices(std::string_view strategy,
   for (const std::string& device : devices) find_device(device);
   return devices;
 }
-
-namespace {
-
-std::atomic<bool> nothing_to_warn_of = false;
-
-}  // namespace
 
 void note_joint_training() { nothing_to_warn_of = true; }
 

@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "base/host_identity.h"
@@ -21,10 +23,12 @@
 #include "base/text.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
-#include "cohort/backup.h"
+#include "cohort/internal/common_bytes.h"
 #include "cohort/internal/torch_random.h"
 #include "cohort/random.h"
 #include "distribute/strategies/worker_strategies.h"
+#include "distribute/variables/variable_kinds.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -40,12 +44,73 @@ Tensor numbers_of(const std::string& text) {
   return Tensor::from(std::move(numbers));
 }
 
+// Null for a variable whose copies are equal, or that has one copy.
+std::shared_ptr<SyncOnReadVariable> of_replicas(const Variable& variable) {
+  const auto found = std::dynamic_pointer_cast<SyncOnReadVariable>(VariableAccess::impl(variable));
+  const bool differs = found != nullptr && found->owner().num_replicas_in_sync() > 1 &&
+                       is_numeric(found->first_copy().dtype);
+  return differs && found->is_initialized() ? found : nullptr;
+}
+
+std::string elements_of(const Tensor& value) {
+  return {reinterpret_cast<const char*>(element_bytes(value)),
+          static_cast<size_t>(bytes_of(value))};
+}
+
+// A tensor like `like` with the saved elements; undefined if they are of another shape.
+Tensor value_of(const std::string& bytes, const Tensor& like) {
+  if (static_cast<int64_t>(bytes.size()) != bytes_of(like)) return {};
+  const WritableTensor value = allocate_tensor(like.dtype(), like.shape());
+  std::memcpy(value.data, bytes.data(), bytes.size());
+  return value.tensor;
+}
+
+void restore_copies(SyncOnReadVariable& variable, const std::vector<std::string>& saved) {
+  if (saved.size() != variable.copies().size()) return;
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    values.push_back(value_of(saved[i], read_copy(variable.copies()[i])));
+    if (!values.back().defined()) return;
+  }
+  variable.restore_copies(values);
+}
+
+// What a checkpoint does not have of variables that each replica writes alone: their copies on this
+// worker, where the checkpoint has one value for all copies.
+std::string save_replica_copies(const nn::NamedVariables& variables) {
+  std::vector<std::string> all;
+  for (const auto& [path, variable] : variables) {
+    const auto found = of_replicas(variable);
+    if (found == nullptr) continue;
+    std::vector<std::string> values;
+    for (const Variable& each : found->copies()) values.push_back(elements_of(read_copy(each)));
+    all.push_back(path);
+    all.push_back(join_texts(values));
+  }
+  return join_texts(all);
+}
+
+// Sets the copies that were saved. Called after the variables are restored. Leaves variables alone
+// that had another number of copies here.
+void restore_replica_copies(const nn::NamedVariables& variables, const std::string& saved) {
+  const std::vector<std::string> all = split_texts(saved);
+  std::map<std::string, std::string> values;
+  for (size_t i = 0; i + 1 < all.size(); i += 2) values[all[i]] = all[i + 1];
+  for (const auto& [path, variable] : variables) {
+    const auto found = of_replicas(variable);
+    const auto known = values.find(path);
+    if (found != nullptr && known != values.end()) {
+      restore_copies(*found, split_texts(known->second));
+    }
+  }
+}
+
 const BackupOptions& checked(const BackupOptions& options) {
   if (options.directory.empty())
-    raise(Code::InvalidArgument, "[BackupAndRestore] needs a directory");
+    raise(Code::InvalidArgument, "[BackupAndRestore] .directory must be given");
   if (options.every_steps < 1 || options.max_to_keep < 1) {
     raise(Code::InvalidArgument,
-          "[BackupAndRestore] every_steps is {} and max_to_keep {}; both are at least 1",
+          "[BackupAndRestore] every_steps and max_to_keep must be at least 1, got {} and {}",
           options.every_steps, options.max_to_keep);
   }
   return options;
@@ -85,10 +150,11 @@ void TrainingBackup::save(const FindPlace& find) {
   const TimelineSpan span("backup", "backup");
   TrainingPlace place;
   share("whether the place was found", [&] { place = find(); });
-  const std::string random =
-      join_texts({text_of(random::default_generator().state()), torch_random_state()});
+  const std::string state =
+      join_texts({text_of(random::default_generator().state()), torch_random_state(),
+                  save_replica_copies(tracked_variables(checkpoint_))});
   std::vector<std::string> all{std::to_string(place.steps)};
-  for (std::string& text : texts_of_all(random, "random numbers")) all.push_back(std::move(text));
+  for (std::string& text : texts_of_all(state, "own state")) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position, "positions"))
     all.push_back(std::move(text));
   saved_ = std::move(all);
@@ -125,15 +191,25 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
   auto* const workers = joint_workers(strategy_.extended());
   const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
   const size_t count = saved_.empty() ? 0 : (saved_.size() - 1) / 2;
+  if (count == 0) {
+    raise(Code::InvalidArgument,
+          "[BackupAndRestore] '{}' is a checkpoint, but not a backup; choose another directory",
+          prefix);
+  }
   if (own >= count) {
     raise(Code::InvalidArgument,
-          "[BackupAndRestore] '{}' is of {} workers, and this is worker {}; use as many workers as "
-          "before, or another directory",
+          "[BackupAndRestore] '{}' was saved by {} workers, and this is worker {}; use as many "
+          "workers as before, or another directory",
           prefix, count, own);
   }
-  const std::vector<std::string> random = split_texts(saved_[1 + own]);
-  random::default_generator().restore(numbers_of(random.at(0)));
-  restore_torch_random(random.at(1));
+  const std::vector<std::string> state = split_texts(saved_[1 + own]);
+  random::default_generator().restore(numbers_of(state.at(0)));
+  restore_torch_random(state.at(1));
+  // Of other workers' copies nothing is known, so the values that the checkpoint has stay then.
+  const int workers_now = strategy_.extended().input_context().num_input_pipelines();
+  if (state.size() > 2 && count == static_cast<size_t>(workers_now)) {
+    restore_replica_copies(tracked_variables(checkpoint_), state[2]);
+  }
   return {.steps = std::stoll(saved_[0]), .position = saved_[1 + count + own]};
 }
 
@@ -307,14 +383,15 @@ void BackupAndRestore::resume(const DistributedDataset& data) {
 void BackupAndRestore::recover(const DistributedDataset& data, const Status& why) {
   const int64_t reached = report_.steps;
   internal::log_warning(
-      "[BackupAndRestore] after step {}: {}; waits until all workers are there again", reached,
-      why.to_string());
+      "[BackupAndRestore] after step {}: {}; this worker waits until all workers are there again",
+      reached, why.to_string());
   backup_->await_workers();
   resume(data);
   ++report_.recoveries;
   report_.lost_steps += reached - report_.steps;
   internal::log_warning(
-      "[BackupAndRestore] goes on from the backup of step {}: {} steps are lost and made again",
+      "[BackupAndRestore] training goes on from the backup of step {}: {} steps are lost and made "
+      "again",
       report_.steps, reached - report_.steps);
 }
 

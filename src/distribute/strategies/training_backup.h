@@ -23,8 +23,6 @@ class BackupLock {
   // another run has it.
   explicit BackupLock(const std::string& directory);
   ~BackupLock();
-  BackupLock(const BackupLock&) = delete;
-  BackupLock& operator=(const BackupLock&) = delete;
 
  private:
   const std::string path_;
@@ -38,7 +36,8 @@ struct TrainingPlace {
 };
 
 // Saves a training in files and restores it: the program's objects and, for each worker, its random
-// numbers (Cohort's and torch's) and its position in the data. All workers make all calls together,
+// numbers (Cohort's and torch's), its replicas' copies of variables that each replica writes alone,
+// and its position in the data. All workers make all calls together,
 // in the same order, and an error on one worker is thrown on all. From the first restore() on, the
 // chief keeps other runs away from the directory. Not thread-safe.
 class TrainingBackup {
@@ -69,6 +68,8 @@ class TrainingBackup {
   // the same step again and again is not a loss: when it came too often here, the next restore()
   // throws it on all workers.
   void note_loss(const Status& why, int64_t steps);
+  // Lets other runs use the directory, for a process that ends without destructors.
+  void release_directory() { lock_.reset(); }
   bool gives_up() const { return same_losses_ > kMaxSameLosses; }
   // Waits until all workers are there again. Throws DeadlineExceeded when they do not come in time.
   void await_workers();
@@ -84,7 +85,8 @@ class TrainingBackup {
 
   Strategy& strategy_;
   const BackupOptions options_;
-  // The number of steps; then, for each worker, its random numbers; then their positions.
+  // The number of steps; then, for each worker, its random numbers and the copies of its replicas;
+  // then the workers' positions.
   std::vector<std::string> saved_;
   Checkpoint checkpoint_;
   CheckpointManager manager_;

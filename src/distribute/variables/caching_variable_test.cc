@@ -2,6 +2,7 @@
 
 #include "cohort/ops.h"
 #include "cohort/sharded_variable.h"
+#include "cohort/variable.h"
 #include "distribute/variables/variable_kinds.h"
 #include "support/expect_error.h"
 #include "support/variable_test_strategies.h"

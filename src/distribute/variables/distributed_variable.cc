@@ -102,13 +102,17 @@ std::string DistributedVariable::device() const {
 }
 
 bool DistributedVariable::is_initialized() const {
-  return std::all_of(copies_.begin(), copies_.end(),
-                     [](const Variable& each) { return each.is_initialized(); });
+  return std::ranges::all_of(copies_, &Variable::is_initialized);
 }
 
 Tensor DistributedVariable::read() const {
   const std::optional<size_t> own = use("read").copy;
   return own ? copy(*own).read() : read_across();
+}
+
+Tensor DistributedVariable::convert() const {
+  const std::optional<size_t> own = use("read").copy;
+  return own ? copy(*own).convert() : convert_across();
 }
 
 Tensor DistributedVariable::write_value(Write how, const WrittenValue& given) {
@@ -219,7 +223,7 @@ std::vector<Variable> copies_of(const Variable& variable) {
 
 Tensor read_copy(const Variable& copy) {
   const RecordingPause not_recorded;
-  return copy.read_value();
+  return copy.read_value({});
 }
 
 Variable container_of(const Variable& copy) {
@@ -253,8 +257,7 @@ DistributedValue change_copies(const Variable& variable, const StrategyExtended:
 
 CopyDeviceScope::CopyDeviceScope(const std::string& device) {
   const auto is_of_this_task = [&] {
-    return has_device(device) ||
-           DeviceName::parse_any_form(device).job.value_or("localhost") == "localhost";
+    return has_device(device) || is_local(DeviceName::parse_any_form(device));
   };
   if (thread_dispatch().builder != nullptr || is_of_this_task()) scope_.emplace(device);
 }
@@ -284,10 +287,7 @@ std::vector<std::string> labels_of(const std::vector<Variable>& variables) {
 
 WritersTurn turn_to_write(const Variable& variable) {
   const auto whole = distributed(variable);
-  if (whole == nullptr || update_index()) return {};
-  if (thread_dispatch().builder != nullptr && thread_dispatch().builder->makes_variables()) {
-    return {};
-  }
+  if (whole == nullptr || update_index() || builds_session_graph()) return {};
   return WritersTurn(whole->writing_all());
 }
 

@@ -57,6 +57,7 @@ class DistributedVariable : public VariableImpl,
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
+  Tensor convert() const override;
   Tensor write(Write how, const Tensor& value) override { return write_value(how, {value}); }
   Tensor write_number(Write how, const Tensor& number) override {
     return write_value(how, {number, true});
@@ -67,6 +68,7 @@ class DistributedVariable : public VariableImpl,
   std::shared_ptr<VariableImpl> deep_copy() const override;
   // "MirroredVariable:{\n  0: …,\n  1: …\n}"
   std::string to_string() const override;
+  std::span<const Variable> parts() const override { return copies_; }
 
   // Writes a value that may have a part for each copy.
   Tensor write(Write how, const DistributedValue& value);
@@ -82,9 +84,10 @@ class DistributedVariable : public VariableImpl,
 
  protected:
   virtual std::string_view kind() const = 0;  // "MirroredVariable"
-  // The value outside of replicas.
-  virtual Tensor read_across() const = 0;
-  // The copy that a gradient outside of replicas is for.
+  // What read() and convert() give outside of replicas.
+  virtual Tensor read_across() const { return copy(copy_across()).read(); }
+  virtual Tensor convert_across() const { return copy(copy_across()).convert(); }
+  // The copy that is read outside of replicas, and that a gradient there is for.
   virtual size_t copy_across() const { return 0; }
   // `values` has one value for each copy.
   virtual Tensor write_across(Write how, std::vector<Tensor> values) = 0;

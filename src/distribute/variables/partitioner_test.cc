@@ -1,7 +1,6 @@
-#include "cohort/partitioner.h"
-
 #include <gtest/gtest.h>
 
+#include "cohort/sharded_variable.h"
 #include "support/expect_error.h"
 
 namespace cohort {

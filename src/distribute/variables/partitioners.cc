@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "base/raise.h"
-#include "cohort/partitioner.h"
+#include "cohort/sharded_variable.h"
 
 namespace cohort {
 namespace {

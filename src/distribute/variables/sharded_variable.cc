@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <ostream>
 
 #include "base/raise.h"
 #include "cohort/sharded_variable.h"
+#include "graph/graph_impl.h"
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -63,8 +63,9 @@ Tensor read_slice(const Variable& shard, const Range& rows, const std::vector<Ra
 void require_row_vector(const Tensor& rows, std::string_view what, const std::string& name) {
   const bool vector = !rows.shape().has_rank() || rows.shape().rank() == 1;
   if (vector && is_integer(rows.dtype())) return;
-  raise(Code::InvalidArgument, "[{}] the rows of '{}' are named by a vector of integers, got {} {}",
-        what, name, to_string(rows.dtype()), rows.shape().to_string());
+  raise(Code::InvalidArgument,
+        "[{}] the row numbers of '{}' must be a vector of integers, got {} {}", what, name,
+        to_string(rows.dtype()), rows.shape().to_string());
 }
 
 [[noreturn]] void refuse(const std::string& name, const Variable& shard, std::string_view why) {
@@ -129,14 +130,24 @@ bool ShardedVariableImpl::is_initialized() const {
 }
 
 Tensor ShardedVariableImpl::read() const {
+  return join_shards([](const Variable& shard) { return shard.read_value({}); });
+}
+
+Tensor ShardedVariableImpl::convert() const {
+  return join_shards([](const Variable& shard) { return Tensor(shard); });
+}
+
+Tensor ShardedVariableImpl::join_shards(const std::function<Tensor(const Variable&)>& read) const {
   Tensor all;
   {
     const RecordingPause not_recorded;  // tapes record the whole
     std::vector<Tensor> parts;
-    for (const Variable& shard : shards_) parts.push_back(shard.read_value());
-    all = parts.size() == 1 ? identity(parts[0]) : concat(parts, 0);
+    for (const Variable& shard : shards_) parts.push_back(read(shard));
+    all = keep_about("all rows", parts, [&] {
+      return parts.size() == 1 ? identity(parts[0], {}) : concat(parts, 0, {});
+    });
   }
-  return note_read(handle_, all, trainable());
+  return note_read(handle_.handle, all, trainable());
 }
 
 Tensor ShardedVariableImpl::write(Write how, const Tensor& value) {
@@ -164,8 +175,8 @@ void ShardedVariableImpl::require_div_sizes(std::string_view what) const {
   }
   if (fits) return;
   raise(Code::Unimplemented,
-        "[{}] '{}' has shards of other sizes than {} rows over {} shards give, so that a row's "
-        "place is not known",
+        "[{}] '{}' does not spread its {} rows evenly over its {} shards, so the shard of a row is "
+        "not known",
         what, name(), begins_.back(), count);
 }
 
@@ -217,8 +228,8 @@ Tensor ShardedVariableImpl::row(int64_t number) const {
   const int64_t rows = begins_.back();
   const int64_t found = number < 0 ? number + rows : number;
   if (found < 0 || found >= rows) {
-    raise(Code::InvalidArgument, "[ShardedVariable] '{}' has {} rows, there is no row {}", name(),
-          rows, number);
+    raise(Code::InvalidArgument, "[ShardedVariable] '{}' has {} rows, so row {} does not exist",
+          name(), rows, number);
   }
   return squeeze(slice({{.begin = found, .end = found + 1}}), {0});
 }
@@ -273,14 +284,13 @@ Variable join_variables(const std::vector<Variable>& parts, const std::string& n
 
 }  // namespace internal
 
-using internal::ScatterOp;
 using internal::VariableAccess;
 
 Tensor PartInitializer::part(const Shape& shape, const std::vector<int64_t>& offset) const {
   Tensor made = make_(shape, offset);
   if (made.shape() == shape && made.dtype() == dtype_) return made;
   internal::raise(Code::InvalidArgument,
-                  "[PartInitializer] the part is to be {} {}, but what was made is {} {}",
+                  "[PartInitializer] the part must be {} {}, but the initializer made {} {}",
                   to_string(dtype_), shape.to_string(), to_string(made.dtype()),
                   made.shape().to_string());
 }
@@ -303,7 +313,11 @@ bool ShardedVariable::is_sharded(const Variable& variable) {
 }
 
 ShardedVariable::operator Variable() const { return VariableAccess::make(impl_); }
-Tensor ShardedVariable::read_value() const { return impl_->read(); }
+ShardedVariable::operator Tensor() const { return impl_->convert(); }
+Tensor ShardedVariable::read_value(Site site) const {
+  const internal::SiteScope there(site);
+  return impl_->read();
+}
 std::string ShardedVariable::name() const { return impl_->name(); }
 DType ShardedVariable::dtype() const { return impl_->handle().dtype; }
 Shape ShardedVariable::shape() const { return impl_->handle().shape; }
@@ -311,53 +325,43 @@ bool ShardedVariable::trainable() const { return impl_->trainable(); }
 const std::vector<Variable>& ShardedVariable::variables() const { return impl_->list(); }
 
 ShardedVariable& ShardedVariable::assign(const Tensor& value, Site site) {
-  const internal::SiteScope there(site);
-  impl_->write(internal::Write::Assign, value);
+  VariableAccess::make(impl_).assign(value, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::assign_add(const Tensor& delta, Site site) {
-  const internal::SiteScope there(site);
-  impl_->write(internal::Write::AssignAdd, delta);
+  VariableAccess::make(impl_).assign_add(delta, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::assign_sub(const Tensor& delta, Site site) {
-  const internal::SiteScope there(site);
-  impl_->write(internal::Write::AssignSub, delta);
+  VariableAccess::make(impl_).assign_sub(delta, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_update(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Update, slices);
+  VariableAccess::make(impl_).scatter_update(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_add(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Add, slices);
+  VariableAccess::make(impl_).scatter_add(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_sub(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Sub, slices);
+  VariableAccess::make(impl_).scatter_sub(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_mul(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Mul, slices);
+  VariableAccess::make(impl_).scatter_mul(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_div(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Div, slices);
+  VariableAccess::make(impl_).scatter_div(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_min(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Min, slices);
+  VariableAccess::make(impl_).scatter_min(slices, site);
   return *this;
 }
 ShardedVariable& ShardedVariable::scatter_max(const IndexedSlices& slices, Site site) {
-  const internal::SiteScope there(site);
-  impl_->scatter(ScatterOp::Max, slices);
+  VariableAccess::make(impl_).scatter_max(slices, site);
   return *this;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "cohort/ops.h"
@@ -43,11 +44,13 @@ class ShardedVariableImpl : public VariableImpl {
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
+  Tensor convert() const override;
   Tensor write(Write how, const Tensor& value) override;
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
   std::span<const Variable> shards() const override { return shards_; }
+  std::span<const Variable> parts() const override { return shards_; }
 
   Tensor sparse_read(const Tensor& rows) const;
   // Reads only the shards that have rows of the slice.
@@ -59,6 +62,8 @@ class ShardedVariableImpl : public VariableImpl {
 
  private:
   void require_div_sizes(std::string_view what) const;
+  // All rows. `read` reads one shard.
+  Tensor join_shards(const std::function<Tensor(const Variable&)>& read) const;
 
   const std::vector<Variable> shards_;
   std::vector<int64_t> begins_;

@@ -1,10 +1,11 @@
-// Variables of several parts. DISTRIBUTE.md, section 10.
+// Variables of several parts.
 
 #include "cohort/sharded_variable.h"
 
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "graph_training/session_manager.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -67,7 +68,7 @@ TEST_F(Sharded, IsSlicedAsTheTensorIs) {
     const std::vector<Range> whole{{std::nullopt, std::nullopt, step}};
     EXPECT_EQ(numbers(s.slice(whole)), numbers(slice(all, whole)));
   }
-  EXPECT_ERROR(Code::InvalidArgument, "no row 10", s[10]);
+  EXPECT_ERROR(Code::InvalidArgument, "row 10 does not exist", s[10]);
   EXPECT_ERROR(Code::InvalidArgument, "step 0", s.slice({{0, 3, 0}}));
 }
 
@@ -88,7 +89,7 @@ TEST_F(Sharded, IsSlicedInFurtherDimensionsToo) {
   }
   EXPECT_EQ(numbers(table[3]), (Floats{9, 10, 11}));
   EXPECT_EQ(numbers(table[-6]), (Floats{0, 1, 2}));
-  EXPECT_ERROR(Code::InvalidArgument, "no row -7", table[-7]);
+  EXPECT_ERROR(Code::InvalidArgument, "row -7 does not exist", table[-7]);
 }
 
 TEST_F(Sharded, IsCalculatedWithAsOneTensor) {
@@ -117,11 +118,11 @@ TEST_F(Sharded, HasRows) {
   EXPECT_ERROR(Code::InvalidArgument, "vector",
                s.scatter_add({ones({1, 1}), Tensor({{int64_t{0}}}), {10}}));
   ShardedVariable uneven({part({1}), part({2, 3})});
-  EXPECT_ERROR(Code::Unimplemented, "sizes", uneven.sparse_read(Tensor({1})));
-  EXPECT_ERROR(Code::Unimplemented, "sizes", uneven.scatter_add(first));
+  EXPECT_ERROR(Code::Unimplemented, "does not spread its ", uneven.sparse_read(Tensor({1})));
+  EXPECT_ERROR(Code::Unimplemented, "does not spread its ", uneven.scatter_add(first));
   ShardedVariable with_nothing({part({1}), part({})});
   EXPECT_EQ(numbers(with_nothing), (Floats{1}));
-  EXPECT_ERROR(Code::Unimplemented, "sizes", with_nothing.sparse_read(Tensor({0})));
+  EXPECT_ERROR(Code::Unimplemented, "does not spread its ", with_nothing.sparse_read(Tensor({0})));
 }
 
 TEST_F(Sharded, ChangesRowsInEveryWay) {
@@ -159,6 +160,77 @@ TEST_F(Sharded, NamesTheCallersLineInAGraph) {
   expect_last_node_at(__LINE__ - 1, graph);
   table[1];
   expect_last_node_at(__LINE__ - 1, graph);
+}
+
+TEST_F(Sharded, IsJoinedOnceForAllWhoWantATensorOfAGraph) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const ShardedVariable table({part({1, 2}), part({3, 4})}, "table");
+  const Variable whole = table;
+  Session session;
+  session.run(global_variables_initializer());
+  const Tensor joined = table;
+  EXPECT_EQ(numbers(session.run(joined)), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(Tensor(whole).name(), joined.name());
+  EXPECT_NE(table.read_value().name(), joined.name());  // a read of the user's program
+  graph.finalize();
+  EXPECT_EQ(numbers(session.run(table)), (Floats{1, 2, 3, 4}));
+  const Graph::Scope outside(nullptr);
+  EXPECT_EQ(table.read_value().name(), joined.name());
+}
+
+TEST_F(Sharded, HasAGradientAtEachConversionInAGraph) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Variable table = ShardedVariable({part({1, 2}), part({3, 4})}, "table");
+  Session session;
+  session.run(global_variables_initializer());
+  for (int i = 0; i < 2; ++i) {
+    GradientTape tape;
+    const Gradient slope = tape.gradient(sum(table * table), table);
+    EXPECT_EQ(numbers(session.run(slope.dense())), (Floats{2, 4, 6, 8}));
+  }
+}
+
+TEST_F(Sharded, IsInitialisedInAGraphWhenAllShardsAre) {
+  Graph graph;
+  const auto building = graph.as_default();
+  Variable first = part({1, 2}), second = part({3, 4});
+  const ShardedVariable table({first, second}, "table");
+  const Tensor is_initialised = is_variable_initialized(table);
+  const Tensor missing = report_uninitialized_variables({table});
+  EXPECT_TRUE(is_variable_initialized(s).to<bool>());  // its values are outside of the graph
+  Session session;
+  const auto names = [&] { return session.run(missing).to_vector<std::string>(); };
+  EXPECT_FALSE(session.run(is_initialised).to<bool>());
+  EXPECT_EQ(names(), std::vector<std::string>{"table"});
+  session.run(first.assign(zeros({2})));
+  EXPECT_FALSE(session.run(is_initialised).to<bool>());
+  session.run(second.assign(zeros({2})));
+  EXPECT_TRUE(session.run(is_initialised).to<bool>());
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
+TEST_F(Sharded, IsToldFromAnotherOfTheSameNameInAReport) {
+  Graph graph;
+  const auto building = graph.as_default();
+  Variable shard = part({1, 2});
+  const ShardedVariable known({shard}), unknown({part({3, 4})});
+  Session session;
+  session.run(shard.assign(zeros({2})));
+  EXPECT_EQ(session.run(report_uninitialized_variables({known})).size(), 0);
+  EXPECT_EQ(session.run(report_uninitialized_variables({unknown})).size(), 1);
+}
+
+TEST_F(Sharded, IsWaitedForUntilItsInitializerHasRun) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const ShardedVariable table({part({1, 2}), part({3, 4})}, "table");
+  const internal::SessionManager manager({.ready_op = report_uninitialized_variables({table}),
+                                          .local_init_op = global_variables_initializer(),
+                                          .recovery_wait = std::chrono::milliseconds(1)});
+  const auto session = manager.wait_for_session("", {.max_wait = std::chrono::seconds(60)});
+  EXPECT_EQ(numbers(session->run(table)), (Floats{1, 2, 3, 4}));
 }
 
 TEST_F(Sharded, ChecksItsShards) {

@@ -4,7 +4,7 @@
 
 #include "cohort/function.h"
 #include "cohort/metrics.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "cohort/random.h"

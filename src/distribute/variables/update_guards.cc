@@ -201,17 +201,18 @@ std::vector<Tensor> compared_when_run(StrategyExtended& extended, const std::str
 
 }  // namespace
 
-bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
+bool passes_finite_guard(ReplicaContext& replica, const Gradients& own, const Gradients& sums,
+                         const std::vector<Variable>& variables, const Variable& steps) {
   const GuardAction action = replica.strategy().extended().guards().non_finite;
-  const std::vector<int> found = non_finite(update.sums);  // the same in all replicas
+  const std::vector<int> found = non_finite(sums);  // the same in all replicas
   if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
-  const int64_t step = update.steps_before.read_value().to<int64_t>() + 1;
+  const int64_t step = steps.read_value().to<int64_t>() + 1;
   replica.merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& findings) {
         const Table<int> table(strategy, findings);
-        report(action, step, describe(strategy, table, found, update.variables));
+        report(action, step, describe(strategy, table, found, variables));
       },
-      row_of(non_finite(update.own)));
+      row_of(non_finite(own)));
   return action != GuardAction::Skip;
 }
 

@@ -3,29 +3,23 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/guards.h"
 #include "cohort/strategy.h"
 
 namespace cohort::internal {
 
 class DistributedVariable;
 
-// An update that is about to be made.
-struct PlannedUpdate {
-  const Gradients& own;   // of this replica
-  const Gradients& sums;  // over all replicas
-  const std::vector<Variable>& variables;
-  const Variable& steps_before;
-};
-// Whether the update is to be made, for a strategy whose guard of finite gradients is on. If a sum
-// is not finite, does what the guard says; the message names the step, the variables, and the
-// replicas with their workers. All replicas must call this.
-bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update);
+// Whether the update is to be made, for a strategy whose guard of finite gradients is on. `own` are
+// the gradients of this replica, `sums` those over all replicas, and `steps` counts the updates
+// before this one. If a sum is not finite, does what the guard says; the message names the step,
+// the variables, and the replicas with their workers. All replicas must call this.
+bool passes_finite_guard(ReplicaContext& replica, const Gradients& own, const Gradients& sums,
+                         const std::vector<Variable>& variables, const Variable& steps);
 
 // Whether the copies are to be compared after that many updates.
 inline bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
-  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
-  return updates == 1 || updates % options.divergence_interval == 0;
+  if (options.divergence == GuardAction::Off || !options.divergence_interval) return false;
+  return updates == 1 || updates % *options.divergence_interval == 0;
 }
 // Compares the copies of the variables after update `step`. All replicas must call this after they
 // have changed their own copies.

@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "cohort/control_flow.h"
 #include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
@@ -51,8 +50,15 @@ TEST(DivergenceGuard, IsOnByDefault) {
                Code::DataLoss);
 }
 
+TEST(DivergenceGuard, NeedsAPositiveInterval) {
+  for (const int64_t interval : {0, -1}) {
+    EXPECT_ERROR(Code::InvalidArgument, "leave it empty to compare no copies",
+                 MirroredStrategy({"CPU:0"}, {.guards = {.divergence_interval = interval}}));
+  }
+}
+
 TEST(DivergenceGuard, WarnsOrIsOffWhenAsked) {
-  const GuardOptions quiet[] = {{.divergence_interval = 0},
+  const GuardOptions quiet[] = {{.divergence_interval = std::nullopt},
                                 {.divergence = GuardAction::Off},
                                 {.divergence_interval = 1, .divergence = GuardAction::Warn}};
   for (const GuardOptions& guards : quiet) {

@@ -22,8 +22,9 @@ void check_aggregation(const VariableOptions& options) {
     case VariableAggregation::OnlyFirstReplica:
       return;
   }
-  raise(Code::InvalidArgument, "[Variable] '{}' asks for aggregation number {}, which is none",
-        options.name, static_cast<int>(options.aggregation));
+  raise(Code::InvalidArgument,
+        "[Variable] '{}' asks for aggregation number {}, which does not exist", options.name,
+        static_cast<int>(options.aggregation));
 }
 
 VariableSynchronization checked_synchronization(const VariableOptions& options) {
@@ -39,8 +40,9 @@ VariableSynchronization checked_synchronization(const VariableOptions& options) 
             "together; use OnWrite (or Auto) or OnRead",
             options.name);
   }
-  raise(Code::InvalidArgument, "[Variable] '{}' asks for synchronization number {}, which is none",
-        options.name, static_cast<int>(options.synchronization));
+  raise(Code::InvalidArgument,
+        "[Variable] '{}' asks for synchronization number {}, which does not exist", options.name,
+        static_cast<int>(options.synchronization));
 }
 
 // The options as they are in effect.
@@ -56,8 +58,8 @@ VariableOptions settled(const VariableOptions& options) {
 void check_mean(const Variable& first) {
   if (first.aggregation() != VariableAggregation::Mean || is_floating(first.dtype())) return;
   raise(Code::InvalidArgument,
-        "[Variable] '{}' is {}, but the mean that its aggregation asks for is not; use a floating "
-        "dtype, Sum or OnlyFirstReplica",
+        "[Variable] '{}' is {}, but its aggregation computes a mean; use a floating dtype, Sum or "
+        "OnlyFirstReplica",
         first.name(), to_string(first.dtype()));
 }
 
@@ -118,23 +120,5 @@ Variable create_in(Strategy& strategy, const NextCreator& next, const VariableRe
   if (owner == nullptr && &strategy != &default_strategy()) owner = &strategy;
   return made;
 }
-
-namespace {
-
-constinit ContextSlot<const std::vector<std::string>*> creation_devices;
-constinit ContextSlot<bool> initial_values_known;
-
-}  // namespace
-
-CreationDevices::CreationDevices(const std::vector<std::string>& devices)
-    : ContextValue(creation_devices, &devices) {}
-
-std::vector<std::string> CreationDevices::current(const std::vector<std::string>& all) {
-  const std::vector<std::string>* const open = creation_devices.get();
-  return open != nullptr ? *open : all;
-}
-
-KnownInitialValues::KnownInitialValues() : ContextValue(initial_values_known, true) {}
-bool KnownInitialValues::is_open() { return initial_values_known.get(); }
 
 }  // namespace cohort::internal

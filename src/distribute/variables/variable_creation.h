@@ -30,17 +30,19 @@ Variable create_in(Strategy& strategy, const NextCreator& next, const VariableRe
 // strategy: for colocate_vars_with().
 class [[nodiscard]] CreationDevices : ContextValue<const std::vector<std::string>*> {
  public:
-  explicit CreationDevices(const std::vector<std::string>& devices);
+  explicit CreationDevices(const std::vector<std::string>& devices)
+      : ContextValue(innermost_, &devices) {}
   // `all` unless one is open.
-  static std::vector<std::string> current(const std::vector<std::string>& all);
+  static std::vector<std::string> current(const std::vector<std::string>& all) {
+    return innermost_.get() != nullptr ? *innermost_.get() : all;
+  }
+
+ private:
+  static inline constinit ContextSlot<const std::vector<std::string>*> innermost_;
 };
 
 // While it lives, the variables that this thread makes begin with values that all workers know, so
 // that workers need not exchange them.
-class [[nodiscard]] KnownInitialValues : ContextValue<bool> {
- public:
-  KnownInitialValues();
-  static bool is_open();
-};
+class [[nodiscard]] KnownInitialValues : public ContextFlag<KnownInitialValues> {};
 
 }  // namespace cohort::internal

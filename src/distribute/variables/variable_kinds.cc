@@ -2,16 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
+
 #include "base/collective_purpose.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/thread_context.h"
 #include "cohort/device.h"
 #include "cohort/ops.h"
+#include "cohort/variable.h"
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/variable_aggregation.h"
-#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
+#include "graph/graph_impl.h"
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -19,6 +24,19 @@
 
 namespace cohort {
 namespace internal {
+
+class ReadCache;
+
+namespace {
+
+constinit ContextSlot<bool> sync_on_read;
+constinit ContextSlot<std::shared_ptr<ReadCache>> open_cache;
+
+std::string read_purpose(const DistributedVariable& variable) {
+  return fmt::format("a read of variable {}", variable.label());
+}
+
+}  // namespace
 
 size_t MirroredVariable::copy_across() const {
   const Device& here = value_device();
@@ -38,9 +56,9 @@ void MirroredVariable::note_own_write() {
   (is_traced ? is_traced_to_differ_ : differs_).store(true, std::memory_order_relaxed);
 }
 
-DistributedValue MirroredVariable::parts() const {
+DistributedValue MirroredVariable::copy_values() const {
   std::vector<Gradient> values;
-  for (const Variable& each : copies()) values.emplace_back(each.read_value());
+  for (const Variable& each : copies()) values.emplace_back(each.read_value({}));
   return {DistributedValue::Kind::Mirrored, std::move(values)};
 }
 
@@ -123,22 +141,14 @@ Tensor write_parts(const Variable& target, Write write, const Variable& value, S
   const SiteScope there(site);
   const auto source = std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(value));
   if (source != nullptr && !source->use("read").copy) {
-    return write_parts(target, write, source->parts(), site);
+    return write_parts(target, write, source->copy_values(), site);
   }
   return VariableAccess::impl(target)->write(write, value);
 }
 
-namespace {
-
-std::string read_purpose(const DistributedVariable& variable) {
-  return fmt::format("a read of variable {}", variable.label());
-}
-
-}  // namespace
-
 Tensor SyncOnReadVariable::read() const {
   const VariableUse where = use("read");
-  if (where.replica != nullptr && syncs_on_read()) {
+  if (where.replica != nullptr && sync_on_read.get()) {
     raise(Code::Unimplemented,
           "[SyncOnReadVariable] '{}': read_value() is not defined inside "
           "variable_sync_on_read_context(); use the variable where a tensor is wanted",
@@ -149,7 +159,7 @@ Tensor SyncOnReadVariable::read() const {
 
 Tensor SyncOnReadVariable::convert() const {
   const VariableUse where = use("read");
-  if (where.replica == nullptr || !syncs_on_read()) return read();
+  if (where.replica == nullptr || !sync_on_read.get()) return DistributedVariable::convert();
   require_aggregation("read");
   const CollectivePurpose purpose(read_purpose(*this));
   return aggregate_values(*where.replica, *this, copy(*where.copy).read());
@@ -172,16 +182,37 @@ void SyncOnReadVariable::restore(const Tensor& value) {
   write_copies(Write::Assign, std::vector<Tensor>(copies().size(), value));
 }
 
+void SyncOnReadVariable::restore_copies(const std::vector<Tensor>& values) {
+  const std::lock_guard lock(writing_all());
+  for (size_t i = 0; i < values.size(); ++i) write_copy(i, Write::Assign, values[i]);
+}
+
 Tensor SyncOnReadVariable::read_across() const {
+  return combine_copies([](const Variable& each) { return each.read_value({}); });
+}
+
+Tensor SyncOnReadVariable::convert_across() const {
+  return combine_copies([](const Variable& each) { return Tensor(each); });
+}
+
+Tensor SyncOnReadVariable::combine_copies(
+    const std::function<Tensor(const Variable&)>& read) const {
   require_aggregation("read");
+  const bool is_first_enough = options().aggregation == VariableAggregation::OnlyFirstReplica;
+  const size_t needed = is_first_enough ? 1 : copies().size();
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < needed; ++i) values.push_back(read(copies()[i]));
+  return keep_about("all copies", values, [&] { return combine(values); });
+}
+
+Tensor SyncOnReadVariable::combine(const std::vector<Tensor>& values) const {
   const CollectivePurpose purpose(read_purpose(*this));
   const ModeScope across({&owner(), nullptr});
   if (options().aggregation == VariableAggregation::OnlyFirstReplica) {
-    return owner().extended().from_first_worker(copy(0).read());
+    return owner().extended().from_first_worker(values[0]);
   }
-  std::vector<Gradient> values;
-  for (const Variable& each : copies()) values.emplace_back(each.read_value());
-  const DistributedValue all(DistributedValue::Kind::PerReplica, std::move(values));
+  const DistributedValue all(DistributedValue::Kind::PerReplica,
+                             std::vector<Gradient>(values.begin(), values.end()));
   return owner()
       .extended()
       .reduce_to(reduce_op_of(options().aggregation), all, value_device().full_name)
@@ -192,15 +223,15 @@ Tensor SyncOnReadVariable::read_across() const {
 size_t SyncOnReadVariable::copy_across() const {
   raise(Code::InvalidArgument,
         "[SyncOnReadVariable] '{}' has a copy to differentiate or update only inside a replica; "
-        "outside it is the {} copies together",
+        "outside, the variable is all {} copies together",
         name(), copies().size());
 }
 
 void SyncOnReadVariable::require_aggregation(std::string_view what) const {
   if (options().aggregation != VariableAggregation::None) return;
   raise(Code::InvalidArgument,
-        "[SyncOnReadVariable] {} of '{}' outside of replicas: it has aggregation None, so nothing "
-        "says how its {} copies become one; make it with Sum, Mean or OnlyFirstReplica",
+        "[SyncOnReadVariable] {} of '{}' outside of replicas: aggregation None does not say how to "
+        "combine its {} copies; make the variable with Sum, Mean or OnlyFirstReplica",
         what, name(), copies().size());
 }
 
@@ -256,8 +287,8 @@ void AggregatingVariable::require_aggregation(std::string_view what) const {
   if (options().aggregation != VariableAggregation::None) return;
   raise(Code::InvalidArgument,
         "[AggregatingVariable] {} on '{}' in a replica: {} keeps one copy for {} replicas, and "
-        "aggregation None does not say how what they write becomes one; make the variable with "
-        "Sum, Mean or OnlyFirstReplica",
+        "aggregation None does not say how to combine what they write; make the variable with Sum, "
+        "Mean or OnlyFirstReplica",
         what, name(), owner().extended().name(), owner().num_replicas_in_sync());
 }
 
@@ -282,38 +313,39 @@ Tensor AggregatingVariable::scatter_in_replica(ReplicaContext& replica, ScatterO
   return once_for_all(replica, [&] { return scatter_across(op, joined); });
 }
 
-namespace {
+// The values that were read inside one CacheVariableReadsScope. Thread-safe.
+class ReadCache {
+ public:
+  // The result of the first call for this variable, and this graph if one is being built.
+  Tensor get(const std::shared_ptr<VariableImpl>& variable, const std::function<Tensor()>& read) {
+    const std::lock_guard one_at_a_time(reading_);
+    Tensor& value = values_[{variable, thread_dispatch().builder}];
+    if (!value.defined()) value = read();
+    return value;
+  }
 
-constinit ContextSlot<bool> sync_on_read;
-constinit ContextSlot<std::shared_ptr<ReadCache>> open_cache;
+ private:
+  // The cache keeps its variables alive: a new variable at the address of an old one would get the
+  // value of the old one.
+  using Key = std::pair<std::shared_ptr<VariableImpl>, const GraphBuilder*>;
 
-}  // namespace
-
-bool syncs_on_read() { return sync_on_read.get(); }
-
-Tensor ReadCache::get(const std::shared_ptr<VariableImpl>& variable,
-                      const std::function<Tensor()>& read) {
-  const std::lock_guard one_at_a_time(reading_);
-  Tensor& value = values_[{variable, thread_dispatch().builder}];
-  if (!value.defined()) value = read();
-  return value;
-}
-
-std::shared_ptr<ReadCache> read_cache() { return open_cache.get(); }
+  Turn reading_;                  // of the thread that reads a variable, perhaps on another task
+  std::map<Key, Tensor> values_;  // guarded by reading_
+};
 
 CachingVariable::CachingVariable(const Variable& far) : far_(far) {
   strategy = VariableAccess::impl(far)->strategy;
 }
 
 Tensor CachingVariable::read() const {
-  const std::shared_ptr<ReadCache> cache = read_cache();
+  const std::shared_ptr<ReadCache> cache = open_cache.get();
   if (cache == nullptr || RowReads::active()) return impl().read();
   const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
     const RecordingPause not_recorded;  // tapes record every use below
     const DeviceScope here("CPU:0");
     return identity(impl().read());
   });
-  return note_read(handle(), near, trainable());
+  return note_read(handle().handle, near, trainable());
 }
 
 std::shared_ptr<VariableImpl> CachingVariable::deep_copy() const {

@@ -1,18 +1,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <map>
 #include <memory>
 
-#include "base/mutex.h"
-#include "cohort/variable_scopes.h"
 #include "distribute/variables/distributed_variable.h"
 
 // The kinds of variables that strategies make.
 namespace cohort::internal {
-
-class GraphBuilder;
 
 template <typename Kind>
 class DistributedVariableOf : public DistributedVariable {
@@ -38,11 +32,10 @@ class MirroredVariable : public DistributedVariableOf<MirroredVariable> {
   // the value.
   void restore(const Tensor& value) override;
   // The value of each copy.
-  DistributedValue parts() const;
+  DistributedValue copy_values() const;
 
  protected:
   std::string_view kind() const override { return "MirroredVariable"; }
-  Tensor read_across() const override { return copy(copy_across()).read(); }
   // The copy on the current device, or else the first copy.
   size_t copy_across() const override;
   Tensor write_across(Write how, std::vector<Tensor> values) override;
@@ -83,12 +76,15 @@ class SyncOnReadVariable : public DistributedVariableOf<SyncOnReadVariable> {
   // Sets the value from a checkpoint. Each worker reads the checkpoint itself, so the workers do
   // not compare the value.
   void restore(const Tensor& value) override;
+  // Sets each copy on this worker to a value of its own.
+  void restore_copies(const std::vector<Tensor>& values);
   // Throws Unimplemented, wherever it is called.
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
 
  protected:
   std::string_view kind() const override { return "SyncOnReadVariable"; }
   Tensor read_across() const override;
+  Tensor convert_across() const override;
   // Throws InvalidArgument: outside replicas the value is not that of one copy.
   size_t copy_across() const override;
   Tensor write_across(Write how, std::vector<Tensor> values) override;
@@ -96,6 +92,9 @@ class SyncOnReadVariable : public DistributedVariableOf<SyncOnReadVariable> {
 
  private:
   void require_aggregation(std::string_view what) const;
+  // The value over all replicas. `read` reads one copy.
+  Tensor combine_copies(const std::function<Tensor(const Variable&)>& read) const;
+  Tensor combine(const std::vector<Tensor>& values) const;
   void write_copies(Write how, const std::vector<Tensor>& values);
   bool sums() const { return options().aggregation == VariableAggregation::Sum; }
   // The value of copy `index` when the sum of all copies is `value`.
@@ -110,7 +109,6 @@ class AggregatingVariable : public DistributedVariableOf<AggregatingVariable> {
 
  protected:
   std::string_view kind() const override { return "AggregatingVariable"; }
-  Tensor read_across() const override { return copy(0).read(); }
   Tensor write_across(Write how, std::vector<Tensor> values) override {
     return write_copy(0, how, values[0]);
   }
@@ -123,27 +121,6 @@ class AggregatingVariable : public DistributedVariableOf<AggregatingVariable> {
  private:
   void require_aggregation(std::string_view what) const;
 };
-
-// Whether a VariableSyncOnReadScope is open in this thread.
-bool syncs_on_read();
-
-// The values that were read inside one CacheVariableReadsScope. Thread-safe.
-class ReadCache {
- public:
-  // The result of the first call for this variable, and this graph if one is being built.
-  Tensor get(const std::shared_ptr<VariableImpl>& variable, const std::function<Tensor()>& read);
-
- private:
-  // The cache keeps its variables alive: a new variable at the address of an old one would get the
-  // value of the old one.
-  using Key = std::pair<std::shared_ptr<VariableImpl>, const GraphBuilder*>;
-
-  Turn reading_;                  // of the thread that reads a variable, perhaps on another task
-  std::map<Key, Tensor> values_;  // guarded by reading_
-};
-
-// The cache that this thread uses now, if any.
-std::shared_ptr<ReadCache> read_cache();
 
 // A variable on another task: inside a CacheVariableReadsScope the first read is kept nearby and
 // serves the later reads. Writes go to the variable itself, and so do reads of rows.

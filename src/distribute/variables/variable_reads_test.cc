@@ -5,9 +5,11 @@
 #include <sstream>
 
 #include "cohort/graph.h"
+#include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
-#include "cohort/variable_scopes.h"
+#include "cohort/session.h"
+#include "cohort/variable.h"
 #include "support/expect_error.h"
 #include "support/variable_test_strategies.h"
 
@@ -210,6 +212,92 @@ TEST(VariableCreation, NamesPlacesAndDescribesTheCopies) {
   EXPECT_EQ(copies[1].device(), canonical_device("CPU:1"));
   EXPECT_TRUE(strategy->extended().variable_created_in_scope(v));
   EXPECT_EQ(strategy->extended().value_container(copies[1]).to_string(), v.to_string());
+}
+
+// A variable of a strategy in a graph, and a session.
+struct ReadInAGraph {
+  ReadInAGraph(Strategy& strategy, VariableSynchronization synchronization)
+      : scope(strategy),
+        v(1.f, {.name = "v",
+                .synchronization = synchronization,
+                .aggregation = VariableAggregation::Mean}) {}
+
+  float value(const Tensor& tensor) { return session.run(tensor).to<float>(); }
+
+  StrategyScope scope;
+  Graph graph;
+  Graph::Scope building = graph.as_default();
+  Variable v;
+  Session session{graph};
+};
+
+void expect_one_conversion(Strategy& strategy, VariableSynchronization synchronization) {
+  SCOPED_TRACE(strategy.extended().name());
+  ReadInAGraph here(strategy, synchronization);
+  here.session.run(global_variables_initializer());
+  const Tensor once = here.v;
+  EXPECT_EQ(here.value(once), 1);
+  EXPECT_EQ(Tensor(here.v).name(), once.name());
+  EXPECT_NE(here.v.read_value().name(), once.name());  // a read of the user's program
+  here.graph.finalize();
+  EXPECT_EQ(here.value(here.v), 1);
+  EXPECT_ERROR(Code::FailedPrecondition, "finalized", here.v.read_value());
+  const Graph::Scope outside(nullptr);
+  EXPECT_EQ(here.v.read_value().name(), once.name());
+}
+
+TEST(VariableReads, WhereATensorOfAGraphIsWantedShareOneNode) {
+  const auto mirrored = mirrored_strategy(2);
+  const auto central = central_strategy(2);
+  for (Strategy* const strategy : {mirrored.get(), central.get()}) {
+    expect_one_conversion(*strategy, VariableSynchronization::Auto);
+    expect_one_conversion(*strategy, kOnRead);
+  }
+}
+
+TEST(VariableReads, OfAGraphInReplicasAreOfTheReplicasOwnCopies) {
+  const auto strategy = mirrored_strategy(2);
+  ReadInAGraph here(*strategy, kOnRead);
+  const auto convert = [&] { return Tensor(here.v); };
+  const auto first = strategy->run(convert);
+  const auto second = strategy->run(convert);
+  EXPECT_NE(first[0].name(), first[1].name());
+  EXPECT_EQ(second[0].name(), first[0].name());
+  EXPECT_EQ(second[1].name(), first[1].name());
+}
+
+TEST(VariableReads, OfAFinalizedGraphNeedNoEarlierQuestion) {
+  const auto strategy = mirrored_strategy(2);
+  ReadInAGraph here(*strategy, kOnRead);
+  here.session.run(global_variables_initializer());
+  here.graph.finalize();
+  EXPECT_EQ(here.value(here.v), 1);
+  EXPECT_TRUE(here.session.run(is_variable_initialized(here.v)).to<bool>());
+  EXPECT_EQ(here.session.run(report_uninitialized_variables({here.v})).size(), 0);
+}
+
+void expect_all_copies_matter(Strategy& strategy, VariableSynchronization synchronization) {
+  ReadInAGraph here(strategy, synchronization);
+  const Tensor is_initialised = is_variable_initialized(here.v);
+  const Tensor missing = report_uninitialized_variables({here.v});
+  for (Variable copy : internal::distributed(here.v)->copies()) {
+    EXPECT_FALSE(here.session.run(is_initialised).to<bool>());
+    EXPECT_EQ(here.session.run(missing).to_vector<std::string>(), std::vector<std::string>{"v"});
+    here.session.run(copy.assign(2.f));
+  }
+  EXPECT_TRUE(here.session.run(is_initialised).to<bool>());
+  EXPECT_EQ(here.session.run(missing).size(), 0);
+}
+
+TEST(VariableReads, AreInitialisedInAGraphWhenAllCopiesAre) {
+  const auto strategy = mirrored_strategy(2);
+  expect_all_copies_matter(*strategy, VariableSynchronization::Auto);
+  expect_all_copies_matter(*strategy, kOnRead);
+}
+
+TEST(VariableReads, OutsideOfGraphsAreInitialisedFromTheBeginning) {
+  const auto strategy = mirrored_strategy(2);
+  EXPECT_TRUE(is_variable_initialized(on_read(*strategy, VariableAggregation::Sum)).to<bool>());
 }
 
 TEST(VariableCreation, NamesCopiesInAGraphAfterTheOpenScopesOnce) {

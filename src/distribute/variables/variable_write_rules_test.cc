@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "base/raise.h"
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 #include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
-#include "runtime/traces.h"
+#include "runtime/compiled_trace.h"
 #include "support/expect_error.h"
 #include "support/variable_test_strategies.h"
 
@@ -439,9 +439,9 @@ TEST(VariableWrites, InFunctionsTakeTheTurnsOfTwoStrategiesInOneSequence) {
     b.assign_add(1.f);
     a.assign_add(1.f);
   });
-  const internal::EffectOrders& orders = forth.trace().trace->settings().orders();
+  const internal::EffectOrders& orders = internal::Access::trace(forth).trace->settings().orders();
   EXPECT_EQ(orders.size(), 2U);
-  EXPECT_EQ(back.trace().trace->settings().orders(), orders);
+  EXPECT_EQ(internal::Access::trace(back).trace->settings().orders(), orders);
 }
 
 // The data of a traced step come from a thread that writes a variable of the same strategy.
@@ -457,7 +457,7 @@ TEST(VariableWrites, InFunctionsDoNotWaitForEverForWhatWaitsForThem) {
   const data::Dataset elements = data::generator([&]() -> data::NextFunction { return next; },
                                                  data::ElementSpec(data::Element(Tensor(0.f))));
   const auto step = function([&](data::Iterator given) { v.assign(given.next().tensor()); });
-  step(elements.iterate());
+  step(elements.iterator());
   EXPECT_EQ(of_writer.code, Code::FailedPrecondition) << of_writer;
   EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
 }

@@ -6,16 +6,10 @@
 #include "base/raise.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/replica_rendezvous.h"
-#include "graph/tracing.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
-
-bool is_tracing() {
-  const GraphBuilder* builder = thread_dispatch().builder;
-  return builder != nullptr && !builder->makes_variables();
-}
 
 // A call outside of replicas that must not wait; see begin_alone().
 class LoneCall {
@@ -47,7 +41,7 @@ std::shared_ptr<void> WriteOrder::enter(bool may_wait) {
 // The replicas meet first: until then one of them may wait for another thread that writes.
 std::shared_ptr<void> WriteOrder::begin_call() {
   ReplicaContext* const replica = get_replica_context();
-  ReplicaRendezvous* const rendezvous = replica != nullptr ? replica->rendezvous() : nullptr;
+  ReplicaRendezvous* const rendezvous = replica != nullptr ? Access::rendezvous(*replica) : nullptr;
   if (rendezvous == nullptr) {
     if (spans_workers_) return std::make_shared<LoneCall>(*this);
     return std::make_shared<WritersTurn>(*this);
@@ -124,8 +118,8 @@ void WriteOrder::end(const void* run, size_t parts) {
 }
 
 ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
-    : run_(replica.rendezvous()), first_(replica.local_replica() == 0) {
-  const ReplicaRendezvous* rendezvous = replica.rendezvous();
+    : run_(Access::rendezvous(replica)), first_(replica.local_replica() == 0) {
+  const ReplicaRendezvous* rendezvous = Access::rendezvous(replica);
   if (rendezvous == nullptr) return;
   parts_ = rendezvous->size();
   spans_workers_ = static_cast<size_t>(replica.num_replicas_in_sync()) > parts_;
@@ -134,7 +128,7 @@ ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
     return;
   }
   order_ = &order;
-  // To wait here could be to wait for a worker that waits for this one.
+  // Waiting here could mean to wait for a worker that waits for this worker.
   if (spans_workers_ && first_) order.begin_alone(run_, parts_);
 }
 

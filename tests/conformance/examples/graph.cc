@@ -168,13 +168,13 @@ std::vector<OpExample> updates() {
                      {"output", int64_t{0}},
                      {"dtype", kFloat32},
                      {"shape", Shape{}}};
-  return {calling("Once",
+  return {calling("IdempotentUpdate",
                   [=](In) {
-                    return apply_op("Once", {claim, variable(), two}, attrs);
+                    return apply_op("IdempotentUpdate", {claim, variable(), two}, attrs);
                   },
-                  {bad("Once", {two, variable(), two}, attrs, "must be three int64"),
-                   bad("Once", {claim, two, two}, attrs, "the handle of state"),
-                   bad("Once", {claim, variable()}, attrs, "takes 2 tensors, got 1")}),
+                  {bad("IdempotentUpdate", {two, variable(), two}, attrs, "must be three int64"),
+                   bad("IdempotentUpdate", {claim, two, two}, attrs, "the handle of state"),
+                   bad("IdempotentUpdate", {claim, variable()}, attrs, "takes 2 tensors, got 1")}),
           adding("KeepResults", {Tensor({int64_t{7}}), two}, kept,
                  {bad("KeepResults", {two, two}, kept, "the int64 number of a call")}),
           adding("KeptResult", {Tensor(int64_t{7})}, result,
@@ -209,7 +209,7 @@ std::vector<OpExample> native_functions() {
                       },
                       "returned float64 (2,) for output 0"},
                      {[=] { call_native("example_times", {x}, {{kFloat64}}); },
-                      "it takes 2 tensors, got 1"}},
+                      "the function takes 2 tensors, got 1"}},
        .typed_inputs = {0, 1}},
       calling("NativeFunctionGrad",
               [=](In) {
@@ -223,7 +223,7 @@ std::vector<OpExample> native_functions() {
                    {{"name", std::string("example_times")},
                     {"num_inputs", int64_t{2}},
                     {"num_outputs", int64_t{1}}},
-                   "do not hold 2 inputs and 1 outputs")}),
+                   "too few for 2 inputs and 1 outputs")}),
   };
 }
 

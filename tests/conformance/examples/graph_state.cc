@@ -159,7 +159,7 @@ std::vector<OpExample> accumulator_examples() {
                bad("AccumulatorApply", {dense_handle(), gradient, gradient}, dense_apply,
                    "the local step"),
                bad("AccumulatorApply", {sparse_handle(false), gradient, step}, dense_apply,
-                   "not that of such an accumulator")}),
+                   "accumulator is of another kind")}),
       calling("AccumulatorTake",
               [=](In) {
                 return apply_op("AccumulatorTake", {dense_handle({gradient}), Tensor(1)}, dense);

@@ -1,16 +1,19 @@
 // Examples of the ops of iterators, on iterators that are made for each call.
 
-#include "cohort/data.h"
+#include "cohort/dataset.h"
 #include "conformance/examples/graph.h"
 #include "ops/element_source.h"
 
 namespace cohort::testing {
 namespace {
 
+// The tensor that stands for an iterator over the dataset.
+Tensor handle_of(const data::Dataset& dataset) {
+  return internal::Access::handle(dataset.iterator());
+}
+
 Tensor pairs() {
-  return data::from_tensor_slices(Tensor({{1.f, 2.f}, {3.f, 4.f}}), Tensor({"a", "b"}))
-      .iterate()
-      .handle();
+  return handle_of(data::from_tensor_slices(Tensor({{1.f, 2.f}, {3.f, 4.f}}), Tensor({"a", "b"})));
 }
 
 Attrs attrs_of(const Tensor& iterator) {
@@ -29,7 +32,7 @@ class OneWalk : public internal::ElementSourceMaker {
  public:
   std::shared_ptr<internal::ElementSource> make_source() override {
     return std::dynamic_pointer_cast<internal::ElementSource>(
-        internal::resource_of(data::range(3).iterate().handle()));
+        internal::resource_of(handle_of(data::range(3))));
   }
 };
 
@@ -47,16 +50,15 @@ std::vector<OpExample> iterator_examples() {
           {bad("IteratorNext", {Tensor(1.f)}, attrs, "must be one of resource"),
            bad("IteratorNext", {internal::make_resource(std::make_shared<internal::Resource>())},
                attrs, "not an iterator's"),
-           bad("IteratorNext", {data::range(3).iterate().handle()}, attrs,
+           bad("IteratorNext", {handle_of(data::range(3))}, attrs,
                "gives Tensor of (int64 ()), but the op was made for (Tensor, Tensor) of "
                "(float32 (2,), string ())"),
-           bad("IteratorNext", {data::range(0).iterate().handle()},
-               attrs_of(data::range(3).iterate().handle()), "has no more elements",
-               Code::OutOfRange)}),
+           bad("IteratorNext", {handle_of(data::range(0))}, attrs_of(handle_of(data::range(3))),
+               "has no more elements", Code::OutOfRange)}),
       calling("IteratorNextOptional",
               [=](In) { return apply_op("IteratorNextOptional", {pairs()}, attrs); },
               {bad("IteratorNextOptional", {Tensor(1.f)}, attrs, "must be one of resource"),
-               bad("IteratorNextOptional", {data::range(3).iterate().handle()}, attrs,
+               bad("IteratorNextOptional", {handle_of(data::range(3))}, attrs,
                    "gives Tensor of (int64 ()), but the op was made for (Tensor, Tensor) of "
                    "(float32 (2,), string ())")}),
       calling("StartIterator",

@@ -83,7 +83,7 @@ std::vector<OpExample> layer_norm_examples() {
        .more_inputs = {{values({3, 4}), values({4}), values({4})},
                        {zeros({0, 4}, kFloat64), values({4}), values({4})}},
        .bad_calls = {bad([=] { nn::layer_norm(x, values({3}), values({3})); },
-                         "is not that of the last dimensions"),
+                         "must equal the last dimensions"),
                      bad([=] { nn::layer_norm(x, scale, values({4})); }, "one shape"),
                      bad([=] { nn::layer_norm(values({4}), scale, offset); }, "last dimensions"),
                      bad([=] { nn::layer_norm(x, scale, offset, {.epsilon = -1}); }, "epsilon")}},

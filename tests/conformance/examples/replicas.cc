@@ -18,7 +18,7 @@ OpExample all_reduce(ReduceOp op) {
 Attrs of_port(int64_t port) {
   return Attrs{{"port", port},
                {"bytes_per_pack", int64_t{0}},
-               {"timeout", 1.0},
+               {"timeout", int64_t{1'000'000'000}},
                {"implementation", int64_t{0}},
                {"what", std::string("numbers")},
                {"file", std::string("program.cc")},
@@ -41,10 +41,10 @@ std::vector<OpExample> worker_examples(const Tensor& matrix) {
            [](In in) { return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, {}); },
        .torch = same,
        .more_inputs = {{Tensor(2.5)}, {zeros({0, 3}, kFloat64)}},
-       .bad_calls = {bad("WorkerAllReduce", {matrix}, reduction(5, 0), "no reduction number 5"),
+       .bad_calls = {bad("WorkerAllReduce", {matrix}, reduction(5, 0), "5 is not a ReduceOp"),
                      bad("WorkerAllReduce", {matrix}, reduction(1, 0), "then divide"),
                      bad("WorkerAllReduce", {matrix}, reduction(0, 7),
-                         "has ended, or is one of another process", Code::FailedPrecondition)}},
+                         "has ended or belongs to another process", Code::FailedPrecondition)}},
       {.op = "WorkerAllGather",
        .inputs = {matrix},
        .call =
@@ -61,7 +61,7 @@ std::vector<OpExample> worker_examples(const Tensor& matrix) {
        .torch = same,
        .more_inputs = {{Tensor(1.0)}, {zeros({0, 2}, kFloat64)}},
        .bad_calls = {bad("WorkerBroadcast", {matrix}, of_port(7),
-                         "has ended, or is one of another process", Code::FailedPrecondition)}}};
+                         "has ended or belongs to another process", Code::FailedPrecondition)}}};
 }
 
 }  // namespace
@@ -72,15 +72,15 @@ std::vector<OpExample> replica_examples() {
     return Attrs{{"op", op},
                  {"replicas", replicas},
                  {"bytes_per_pack", int64_t{0}},
-                 {"timeout", 1.0},
+                 {"timeout", int64_t{1'000'000'000}},
                  {"implementation", int64_t{0}},
                  {"what", std::string("numbers")},
                  {"file", std::string("program.cc")},
                  {"line", int64_t{1}}};
   };
   OpExample sum = all_reduce(ReduceOp::Sum);
-  sum.bad_calls = {bad("ReplicaAllReduce", {matrix}, attrs(5, 1), "no reduction number 5"),
-                   bad("ReplicaAllReduce", {matrix}, attrs(0, 2), "traced in one of 2 replicas",
+  sum.bad_calls = {bad("ReplicaAllReduce", {matrix}, attrs(5, 1), "5 is not a ReduceOp"),
+                   bad("ReplicaAllReduce", {matrix}, attrs(0, 2), "traced for 2 replicas",
                        Code::FailedPrecondition),
                    {[] {
                       const Tensor text("a");

@@ -55,7 +55,7 @@ std::vector<OpExample> view_examples() {
            {[] {
               reshape(ones({0}), {0, -1});
             },
-            "cannot be told"},
+            "another dimension has size 0"},
            {[] {
               reshape(ones({2}), {1L << 40, 1L << 40});
             },

@@ -21,7 +21,7 @@ std::vector<OpExample> joining_examples() {
   split_equal.torch = [](TorchIn in) { return in[0].chunk(3, -1); };
   split_equal.more_inputs = {{numbers({3})}, {numbers({0, 3})}};
   split_equal.bad_calls = {
-      {[] { split(ones({5}), 2); }, "size 5 has no 2 equal parts"},
+      {[] { split(ones({5}), 2); }, "size 5 cannot be split into 2 equal parts"},
       {[] { split(ones({5}), 0); }, "the number of parts must be 1"},
       {[] { split(ones({5}), -1); }, "got -1"},
       {[] { split(ones({0}), int64_t{1} << 40); }, "the number of parts must be 1"},

@@ -18,7 +18,7 @@ std::vector<OpExample> selecting_examples() {
       one_output(
           "Slice", {numbers({4, 5})}, [ranges](In in) { return slice(in[0], ranges); },
           [torch_slice](TorchIn in) { return torch_slice(in[0]); },
-          {{[] { slice(ones({3}), {{.step = 0}}); }, "a step is 0"},
+          {{[] { slice(ones({3}), {{.step = 0}}); }, "a step must not be 0"},
            {[] {
               slice(ones({3}), {{}, {}});
             },
@@ -43,7 +43,7 @@ std::vector<OpExample> selecting_examples() {
           [](TorchIn in) {
             return at::constant_pad_nd(in[0], {2, 3, 1, 0}, 1);
           },
-          {{[] { pad(ones({2}), {}); }, "0 paddings for a tensor of shape (2,)"},
+          {{[] { pad(ones({2}), {}); }, "one padding per dimension, got 0 for shape (2,)"},
            {[] {
               pad(ones({2}), {{-1, 0}});
             },
@@ -81,7 +81,7 @@ std::vector<OpExample> selecting_examples() {
           [](TorchIn in) {
             return in[0].repeat({2, 3});
           },
-          {{[] { tile(ones({2}), {}); }, "0 multiples for a tensor of shape (2,)"},
+          {{[] { tile(ones({2}), {}); }, "one multiple per dimension, got 0 for shape (2,)"},
            {[] { tile(ones({2}), {-1}); }, "a multiple must not be negative"},
            {[] { tile(ones({4}), {INT64_MAX}); }, "does not fit into 64 bits"},
            {[] { tile(ones({4}), {int64_t{1} << 50}); }, "too large"}},
