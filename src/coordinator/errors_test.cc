@@ -34,18 +34,28 @@ class FailingFunctions : public testing::Test, public test::CoordinatedCluster {
   }
 };
 
+std::latch may_fail(1);
+
+Tensor fails_when_it_may(Tensor) {
+  may_fail.wait();
+  throw std::runtime_error("the disk is full");
+}
+COHORT_FUNCTION(coordinator_test_fails_when_it_may, fails_when_it_may);
+
 TEST_F(FailingFunctions, AreToldOnceAndEndTheRest) {
   const auto a = good();
   coordinator.join();
   const auto c = endless();
-  const auto b = bad();
+  const auto b = coordinator.schedule_native("coordinator_test_fails_when_it_may", {Tensor(1.f)},
+                                             {{kFloat32, {}}});
   const auto d = endless();
   const auto e = endless();
   EXPECT_EQ(e.status(), RemoteValueStatus::NotReady);
-  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.join());
+  may_fail.count_down();  // after the last schedule(), which would throw the error otherwise
+  EXPECT_ERROR(Code::Unknown, "the disk is full", coordinator.join());
   EXPECT_EQ(e.status(), RemoteValueStatus::Ready);
   EXPECT_EQ(coordinator.fetch(a).to<float>(), 1);
-  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(b));
+  EXPECT_THROW(coordinator.fetch(b), Error);
   for (const auto& cancelled : {c, d, e}) {
     EXPECT_ERROR(Code::Cancelled, "", coordinator.fetch(cancelled));
   }
