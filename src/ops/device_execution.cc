@@ -80,8 +80,7 @@ class DeviceCall {
   void place_outputs(std::span<Tensor> outputs) const {
     const Device& home = device_scope_depth() > 0 ? value_device() : device_;
     for (Tensor& output : outputs) {
-      if (!is_numeric_value(output) || place_of(output) == home.place) continue;
-      output = on_device(output, home);
+      if (is_numeric_value(output)) output = reachable_from(home, output);
     }
   }
 
@@ -139,8 +138,7 @@ void compute_with_gpus(const OpDef& op, std::span<const Tensor> inputs, std::spa
 
 Tensor for_this_scope(const Tensor& value) {
   const bool placed = has_gpus() && device_scope_depth() > 0 && is_numeric_value(value);
-  return placed && place_of(value) != value_device().place ? on_device(value, value_device())
-                                                           : value;
+  return placed ? reachable_from(value_device(), value) : value;
 }
 
 }  // namespace cohort::internal

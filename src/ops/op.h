@@ -186,7 +186,7 @@ enum class Trait : uint16_t {
   Observes = 1 << 9,     // has an effect that no other op sees, so that none waits for it
   HostKernel = 1 << 10,  // has a kernel that reads or writes elements of the host's memory; on a
                          // GPU the op is bridged: inputs are copied to the host, and results back
-  Copies = 1 << 11,  // takes its input from any device and gives it on its own
+  Copies = 1 << 11,      // takes its input from any device and gives it on its own
 };
 
 class Traits {

@@ -84,7 +84,7 @@ bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
   constexpr int64_t kMaxElements = 32768;
   const DType dtype = value.dtype();
   if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() ||
-      value.size() > kMaxElements || !aten(value).is_cpu() ||
+      value.size() > kMaxElements || (has_gpus() && !aten(value).is_cpu()) ||
       body(value).shape != body(delta).shape) {
     return false;
   }

@@ -35,18 +35,20 @@ std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20));
 }
 
+int64_t checked_limit(const std::string& device, int64_t limit) {
+  if (limit > 0 && limit <= DeviceMemory::kMaxBytes) return limit;
+  raise(Code::InvalidArgument,
+        "[Devices] the memory of the simulated {} must be between 1 byte and {} GB, got {} bytes",
+        device, DeviceMemory::kMaxBytes >> 30, limit);
+}
+
 }  // namespace
 
 DeviceMemory::DeviceMemory(std::string device, int64_t limit)
     : device_(std::move(device)),
-      limit_(limit),
+      limit_(checked_limit(device_, limit)),
       bytes_(reserve(device_, PROT_READ | PROT_WRITE)),
-      addresses_(reserve(device_, PROT_NONE)) {
-  if (limit > 0 && limit <= kMaxBytes) return;
-  raise(Code::InvalidArgument,
-        "[Devices] the memory of the simulated {} must be between 1 byte and {} GB, got {} bytes",
-        device_, kMaxBytes >> 30, limit);
-}
+      addresses_(reserve(device_, PROT_NONE)) {}
 
 size_t DeviceMemory::take_block(size_t size) {
   std::vector<size_t>& free = free_[size];

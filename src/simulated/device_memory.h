@@ -48,7 +48,7 @@ class DeviceMemory {
   mutable Mutex mutex_;
   int64_t in_use_ = 0;                          // guarded by mutex_
   int64_t peak_ = 0;                            // guarded by mutex_
-  size_t end_ = 0;                              // guarded by mutex_; no block lies behind it
+  size_t end_ = 0;                              // guarded by mutex_; no block lies after it
   std::map<size_t, std::vector<size_t>> free_;  // guarded by mutex_; offsets by size
   std::map<size_t, size_t> sizes_;              // guarded by mutex_; by offset
 };

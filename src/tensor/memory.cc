@@ -186,4 +186,9 @@ Tensor on_device(const Tensor& tensor, const Device& asked) {
   return TensorAccess::make(made);
 }
 
+Tensor reachable_from(const Device& device, const Tensor& value) {
+  const Device* const from = body(value).device;  // null for symbols
+  return from == nullptr || from->place == device.place ? value : on_device(value, device);
+}
+
 }  // namespace cohort::internal

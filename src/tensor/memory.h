@@ -84,5 +84,7 @@ Tensor constant_of(const Tensor& tensor);
 // The same elements as a value of `device`. Logical CPU devices share memory, so nothing is copied
 // between them but strings. Resources stay where they are; symbols throw FailedPrecondition.
 Tensor on_device(const Tensor& tensor, const Device& device);
+// The value itself if its memory is where that of the device is, else a copy on the device.
+Tensor reachable_from(const Device& device, const Tensor& value);
 
 }  // namespace cohort::internal

@@ -236,9 +236,10 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(at::from_blob(const_cast<void*>(data), internal::sizes(shape),
-                                           std::move(deleter),
-                                           at::TensorOptions(internal::to_aten(dtype))));
+  const Tensor made = internal::from_aten(
+      at::from_blob(const_cast<void*>(data), internal::sizes(shape), std::move(deleter),
+                    at::TensorOptions(internal::to_aten(dtype))));
+  return internal::has_gpus() ? internal::on_device(made, internal::value_device()) : made;
 }
 
 bool Tensor::is_symbolic() const {
