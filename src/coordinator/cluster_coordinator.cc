@@ -142,7 +142,8 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
               .remote = {},
               .result = std::make_shared<RemoteResult>(result_specs(function)),
               .worker = std::nullopt,
-              .updates = GroupUpdates::of(function)});
+              .updates = GroupUpdates::of(function),
+              .draw_number = function.calls().fetch_add(1)});
 }
 
 std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(

@@ -108,14 +108,16 @@ class LocalSession : public SessionImpl {
   }
 
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
-                              const RunOptions& options, RunMetadata* metadata) override {
+                              const CallSetting& setting) override {
     RunHandle handle(*this);
-    const auto limit = request_limit(options.timeout ? options.timeout : options_.timeout);
+    const auto& timeout = setting.options.timeout;
+    const auto limit = request_limit(timeout ? timeout : options_.timeout);
+    std::atomic<uint64_t> given = setting.number.value_or(0);
     return run_parts(static_cast<const CompiledRun&>(run), values,
                      {.cancellation = handle.cancellation,
-                      .numbered_runs = numbered_runs_,
+                      .numbered_runs = setting.number ? given : numbered_runs_,
                       .limit = limit,
-                      .metadata = metadata});
+                      .metadata = setting.metadata});
   }
 
   // mutex_ is held.
