@@ -32,7 +32,7 @@ test: build      ## build everything, run all tests, and list what was left out
 
 # Debian does not have TensorBoard. Where PyPI can not be reached, its test is left out.
 optional:        ## install the packages of the optional parts too, and test these parts
-	@scripts/setup.sh --optional
+	@scripts/setup.sh --optional --docs
 	@build/python/bin/python3 -c 'import tensorboard' 2>/dev/null || \
 	  { python3 -m venv --system-site-packages build/python && build/python/bin/pip install --quiet tensorboard; } || \
 	  echo "make: TensorBoard could not be installed from PyPI"

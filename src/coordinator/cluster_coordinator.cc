@@ -267,7 +267,7 @@ std::shared_ptr<ClusterCoordinatorState> state_of(Strategy& strategy,
   if (workers != nullptr) return workers->coordinator_state(options);
   raise(Code::InvalidArgument,
         "[ClusterCoordinator] needs a ParameterServerStrategy, got a {}; start the program with: "
-        "cohort run --strategy parameter_server --workers 2 --ps 1 <program>",
+        "cohort run --strategy parameter_server --workers 2 --ps 1 ./train",
         strategy.extended().name());
 }
 

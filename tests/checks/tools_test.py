@@ -323,6 +323,9 @@ class DoxygenFilter(Scratch):
                          "# Title\n## One `b` {#docs_a-one-b}\n[x](#docs_a-one-b) [y](a.md) `[z](a.md#one-b)` w\n"
                          "```\n## [x](a.md#c)\n```\n")
 
+    def test_links_to_pages_of_examples_become_text(self):
+        self.assertEqual(self.filtered("docs/a.md", "[x](../examples/a/README.md)\n"), "x\n")
+
 
 class Layers(Scratch):
     """A tree of two modules that keeps to its page, and what happens when it does not."""
