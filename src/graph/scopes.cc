@@ -105,7 +105,7 @@ const Tensor& checked_symbol(const Tensor& tensor) {
 
 // How the scopes of one of the stacks end.
 template <auto Stack>
-constexpr ScopeKind kind_of = {
+constexpr ScopeKind scope_kind = {
     .close = [](uint64_t& ticket) { (build_scopes().*Stack).close(ticket); },
     .leave = [](uint64_t ticket) { (build_scopes().*Stack).leave(ticket); }};
 
@@ -133,19 +133,19 @@ using internal::build_scopes;
 using internal::BuildScopes;
 
 NameScope::NameScope(std::string_view name)
-    : ThreadScope(internal::kind_of<&BuildScopes::name_prefixes>,
+    : ThreadScope(internal::scope_kind<&BuildScopes::name_prefixes>,
                   build_scopes().name_prefixes.open(internal::prefix_for(name))) {}
 
 ControlDependencies::ControlDependencies(const std::vector<Tensor>& before)
-    : ThreadScope(internal::kind_of<&BuildScopes::controls>,
+    : ThreadScope(internal::scope_kind<&BuildScopes::controls>,
                   build_scopes().controls.open({before})) {}
 
 Colocation::Colocation(const Tensor& tensor)
-    : ThreadScope(internal::kind_of<&BuildScopes::colocations>,
+    : ThreadScope(internal::scope_kind<&BuildScopes::colocations>,
                   build_scopes().colocations.open({internal::checked_symbol(tensor)})) {}
 
 Container::Container(std::string_view name)
-    : ThreadScope(internal::kind_of<&BuildScopes::containers>,
+    : ThreadScope(internal::scope_kind<&BuildScopes::containers>,
                   build_scopes().containers.open(internal::checked_container(name))) {}
 
 }  // namespace cohort
