@@ -43,17 +43,9 @@ class PerReplica {
   size_t size() const { return values_.size(); }
   bool collapsed() const { return collapsed_; }
   // The value of a local replica. Throws InvalidArgument if `replica` is out of range.
-  const T& operator[](size_t replica) const {
-    if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
-    return *values_[replica];
-  }
+  const T& operator[](size_t replica) const;
   // The value of this replica, or the one value of all replicas; otherwise throws Unimplemented.
-  T value() const {
-    if (collapsed_ || values_.size() == 1) return *values_.front();
-    const std::optional<size_t> own = internal::current_component();
-    if (!own) internal::throw_not_one_value(values_.size());
-    return (*this)[*own];
-  }
+  T value() const;
   operator T() const { return value(); }
   // The value() as a C++ number, see Tensor::to.
   template <TensorElement Number>
