@@ -30,15 +30,6 @@ class Metric;
 namespace optim {
 class Optimizer;
 }
-namespace internal {
-class CheckpointFiles;
-class CheckpointImpl;
-class CheckpointManagerImpl;
-class SaverImpl;
-struct RestoreState;
-struct Tracked;
-}  // namespace internal
-
 // ---- Reading a checkpoint
 
 // SavedTensor describes one tensor of a checkpoint.

@@ -8,10 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-class NcclGroups;  // communicators, by devices
-}
-
 // CommunicationImplementation names the library that carries a reduction between devices.
 enum class CommunicationImplementation { Auto, Ring, Nccl };
 // Parses "auto", "ring" or "nccl" in any letter case. Throws InvalidArgument, with a list of the

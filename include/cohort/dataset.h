@@ -20,12 +20,6 @@ namespace cohort::data {
 
 class Dataset;
 
-namespace internal {
-class Node;
-class IteratorBase;
-struct DatasetAccess;
-}  // namespace internal
-
 // Cardinality is the number of elements of a dataset: a number, kInfinite or kUnknownCardinality.
 // It compares with numbers. kInfinite is larger than every number; kUnknownCardinality is neither
 // smaller nor larger than any.

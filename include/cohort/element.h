@@ -10,11 +10,6 @@ namespace cohort::data {
 class Dataset;  // cohort/dataset.h
 
 class Element;
-namespace internal {
-struct Structure;
-struct ElementAccess;
-}  // namespace internal
-
 // Element is one element of a dataset: a tensor, a tuple of elements, or a map from names to
 // elements. It is cheap to copy. An element that is one tensor converts to the tensor. Structured
 // bindings take an element apart. Without unpack() or as() they expect two tensors:

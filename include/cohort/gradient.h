@@ -9,10 +9,6 @@ namespace cohort {
 
 class Variable;
 
-namespace internal {
-class Tape;
-}
-
 // IndexedSlices holds some rows of a tensor whose other rows are zero. The gradient of a look-up in
 // a large table has this form: it names the rows that were read and leaves the others out. If a row
 // occurs several times, its values add up.

@@ -5,11 +5,6 @@
 
 namespace cohort {
 
-namespace internal {
-class GraphImpl;
-struct GraphAccess;
-}  // namespace internal
-
 // NodeInfo describes one node of a graph. Graph::nodes() returns it.
 struct NodeInfo {
   std::string name;                   // "layer/MatMul"

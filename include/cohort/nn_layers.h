@@ -8,11 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-struct ModuleAccess;
-struct ModuleState;
-}  // namespace internal
-
 namespace nn {
 
 // Initializer returns the initial value of a variable of that shape and dtype.

@@ -8,11 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-class SessionImpl;
-class PartialRunState;
-}  // namespace internal
-
 // Feed gives a tensor of the graph a value, which a run uses instead of computing the tensor.
 struct Feed {
   Tensor tensor;

@@ -14,11 +14,6 @@ class Strategy;
 class StrategyExtended;
 class ReplicaContext;
 
-namespace internal {
-class ReplicaRendezvous;  // where the replicas of one run meet
-struct ScopeState;
-}  // namespace internal
-
 // --- Contexts. Every thread is in one of two contexts. It is in a replica context inside the
 // function given to `run`, and outside every scope. It is in a cross-replica context inside a
 // strategy's scope and inside a merge function. A new thread begins outside every scope.

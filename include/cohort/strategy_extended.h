@@ -8,10 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-struct StrategyImpl;
-}
-
 // StrategyTraits describes a strategy to the rest of the library. The defaults fit a strategy with
 // one copy of each variable per replica and all replicas in this process.
 struct StrategyTraits {

@@ -7,10 +7,6 @@
 
 namespace cohort {
 
-namespace internal {
-class SessionManager;
-}
-
 // SupervisorOptions sets what a Supervisor runs. It creates the ops that are left undefined:
 // init_op initialises the global variables, local_init_op the local variables, and the ready ops
 // list the variables that have no value.

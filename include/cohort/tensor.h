@@ -5,6 +5,7 @@
 
 #include "cohort/dtype.h"
 #include "cohort/error.h"
+#include "cohort/internal/forward.h"
 #include "cohort/internal/tensor_parts.h"
 #include "cohort/shape.h"
 
@@ -13,11 +14,6 @@ class Tensor;
 }
 
 namespace cohort {
-
-namespace internal {
-struct TensorBody;
-struct TensorAccess;
-}  // namespace internal
 
 // Tensor is an n-dimensional array of elements of one dtype. While a graph is being built, a tensor
 // is symbolic: it has a dtype and a shape (whose sizes may be unknown) but no values yet.

@@ -20,10 +20,6 @@
 
 namespace cohort {
 
-namespace internal {
-class TorchState;
-}  // namespace internal
-
 // Options of TorchModule.
 struct TorchModuleOptions {
   // If true, batch norms (torch::nn::BatchNorm1d, 2d and 3d) in training mode inside `run`

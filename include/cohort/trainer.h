@@ -12,10 +12,6 @@
 namespace cohort {
 
 class Trainer;
-namespace internal {
-class TrainerImpl;
-}
-
 // Figures by name: {"loss", 0.25}, {"accuracy", 0.9}. Names of validation figures begin with
 // "val_".
 using Logs = std::map<std::string, double>;

@@ -5,11 +5,6 @@
 
 namespace cohort {
 
-namespace internal {
-class VariableImpl;
-struct VariableAccess;
-}  // namespace internal
-
 // When a strategy makes its copies of a variable equal: OnWrite, at each write; OnRead, only when
 // the variable is read. Auto is OnWrite. Strategies with several replicas throw InvalidArgument for
 // None. Without a strategy a variable has one copy, which needs no synchronization.
