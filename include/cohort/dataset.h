@@ -5,6 +5,7 @@
 #include "cohort/element.h"
 #include "cohort/internal/data_function.h"
 #include "cohort/internal/named_function.h"
+#include "cohort/internal/number_or.h"
 
 // Input pipelines. A dataset describes where elements come from and which stages they pass;
 // cohort/readers.h has the datasets that read files.
@@ -53,38 +54,13 @@ inline constexpr Cardinality kUnknownCardinality = Cardinality::unknown();
 
 // IntOrAutotune is a number of threads or of buffered elements, or kAutotune: the library chooses
 // the number. Stages throw InvalidArgument if the number is negative.
-class IntOrAutotune {
- public:
-  constexpr IntOrAutotune(int number) : number_(number) {}
-  static constexpr IntOrAutotune autotune() { return IntOrAutotune(std::nullopt); }
-
-  // Returns the number, or nullopt for kAutotune.
-  constexpr std::optional<int> number() const { return number_; }
-  friend constexpr bool operator==(IntOrAutotune, IntOrAutotune) = default;
-
- private:
-  explicit constexpr IntOrAutotune(std::nullopt_t) {}
-
-  std::optional<int> number_;
-};
-inline constexpr IntOrAutotune kAutotune = IntOrAutotune::autotune();
+using IntOrAutotune = internal::NumberOr<int, struct AutotuneTag>;
+inline constexpr IntOrAutotune kAutotune = IntOrAutotune::no_number();
 
 // ShardCount is the number of shards of Dataset::shard(), or kShardHint: the strategy that
 // distributes the dataset sets count and index, under AutoShardPolicy::Hint.
-class ShardCount {
- public:
-  constexpr ShardCount(int64_t count) : count_(count) {}
-  static constexpr ShardCount hint() { return ShardCount(std::nullopt); }
-
-  // Returns the number, or nullopt for kShardHint.
-  constexpr std::optional<int64_t> count() const { return count_; }
-
- private:
-  explicit constexpr ShardCount(std::nullopt_t) {}
-
-  std::optional<int64_t> count_;
-};
-inline constexpr ShardCount kShardHint = ShardCount::hint();
+using ShardCount = internal::NumberOr<int64_t, struct ShardHintTag>;
+inline constexpr ShardCount kShardHint = ShardCount::no_number();
 
 // How a strategy divides a dataset among workers. Auto means File if the dataset reads files,
 // whatever their number, and Data otherwise. Distributing the dataset throws InvalidArgument if it

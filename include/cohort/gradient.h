@@ -104,16 +104,7 @@ class GradientTape {
                      const GradientOptions& options = {}, Site site = Site::here());
 
   // The tape records nothing while a Pause exists. stop_recording() makes one.
-  class [[nodiscard]] Pause {
-   public:
-    explicit Pause(internal::Tape& tape);
-    ~Pause();
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
-
-   private:
-    internal::Tape& tape_;
-  };
+  class Pause;
   Pause stop_recording();
 
   // Forgets what was recorded and watched, and starts to record again.
@@ -137,3 +128,5 @@ std::vector<Tensor> custom_gradient(
     const std::vector<Tensor>& inputs, Site site = Site::here());
 
 }  // namespace cohort
+
+#include "cohort/internal/tape_pause.h"  // IWYU pragma: export

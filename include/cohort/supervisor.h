@@ -94,10 +94,6 @@ class Supervisor {
                        const SupervisedSessionOptions& options = {});
 
  private:
-  void require_chief(std::string_view what) const;
-  void save(Session& session);
-  void write_summaries(Session& session);
-
   SupervisorOptions options_;
   Graph graph_;
   Tensor global_step_;  // undefined when the graph has none

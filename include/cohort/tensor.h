@@ -133,9 +133,7 @@ struct TensorSpec {
   // Describes a tensor that exists.
   static TensorSpec of(const Tensor& tensor) { return {tensor.dtype(), tensor.shape()}; }
   // Whether one tensor may fit both: an unknown size fits any other.
-  bool is_compatible_with(const TensorSpec& other) const {
-    return dtype == other.dtype && shape.is_compatible_with(other.shape);
-  }
+  bool is_compatible_with(const TensorSpec& other) const;
   std::string to_string() const;  // "float32 (None, 28)"
   friend std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;

@@ -19,7 +19,8 @@ ReduceOp parse_reduce_op(std::string_view name);
 // Returns Sum or Mean for the aggregation of that name. Throws InvalidArgument for the others.
 ReduceOp reduce_op_of(VariableAggregation aggregation);
 
-// PerReplica holds one value for each local replica. `run` and distributed datasets return it.
+// PerReplica holds one value for each local replica. `run` and distributed datasets return it. For
+// a function that returns nothing, `run` returns a PerReplica<void>, which has only size().
 //
 //   const PerReplica<Tensor> means = strategy.run([&] { return mean(x); });
 //   const Tensor total = strategy.reduce(ReduceOp::Sum, means);
@@ -61,17 +62,6 @@ class PerReplica {
  private:
   std::vector<std::optional<T>> values_;
   bool collapsed_;
-};
-
-// What `run` returns for a function that returns nothing.
-template <>
-class PerReplica<void> {
- public:
-  explicit PerReplica(size_t size) : size_(size) {}
-  size_t size() const { return size_; }
-
- private:
-  size_t size_;
 };
 
 // DistributedValue holds one dense or sparse tensor, or one for each of several places. Strategies

@@ -41,6 +41,17 @@ struct std::tuple_element<I, cohort::PerReplica<T>> {
 
 namespace cohort {
 
+// What `run` returns for a function that returns nothing.
+template <>
+class PerReplica<void> {
+ public:
+  explicit PerReplica(size_t size) : size_(size) {}
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_;
+};
+
 template <typename T>
 const T& PerReplica<T>::operator[](size_t replica) const {
   if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
