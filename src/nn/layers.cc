@@ -192,12 +192,16 @@ void move_average(Variable average, const Tensor& value, double share, const Ten
   average.assign_add(change);
 }
 
+}  // namespace
+
 // ---- Dense and Conv2d
 
 struct KernelAndBias {
   Variable kernel;
   std::optional<Variable> bias;
 };
+
+namespace {
 
 // Makes the kernel and, where the options ask for it, the bias of a layer.
 template <typename Options>
