@@ -69,8 +69,8 @@ DeviceName merge_requests(const DeviceName& a, const DeviceName& b, Placement pl
 // from /job:localhost/replica:0/task:0/device:CPU:0. Both may also be local names ("gpu:2").
 std::string canonical_device(std::string_view device, std::string_view defaults = "");
 
-// Returns the devices of this process, CPU:0 first. CPU devices are logical: they share the cores
-// evenly.
+// Returns the devices of this process: CPUs, CPU:0 first, then GPUs. CPU devices are logical: they
+// share the cores evenly. GPUs are simulated (cohort/simulated_gpus.h).
 std::vector<std::string> list_devices();
 
 // Makes CPU:0 to CPU:(count - 1) devices of this process, which share its cores; strategies and

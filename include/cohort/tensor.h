@@ -61,7 +61,7 @@ class Tensor {
   // Makes a tensor of memory that other code owns (a mapped file, shared memory), without a copy.
   // The memory must hold the whole tensor and stay as it is until `release` is called. `release` is
   // called once, after the last tensor that shares the memory is gone. If from_memory() throws,
-  // `release` is never called.
+  // `release` is never called. In a device scope of a GPU the tensor is a copy on the GPU.
   static Tensor from_memory(const void* data, DType dtype, const Shape& shape,
                             std::function<void()> release);
 

@@ -76,6 +76,21 @@ void examine_memory(const Report& report) {
                : "not limited by a group of processes");
 }
 
+// GPUs are examined only where they are simulated: others are not reached yet.
+void examine_gpus(const Report& report) {
+  const auto asked = internal::environment_variable("COHORT_SIMULATED_GPUS");
+  if (!asked) return;
+  const std::optional<int> count = internal::parse_non_negative(*asked);
+  if (!count || *count > 16) {
+    return report(Finding::Bad, "GPUs",
+                  fmt::format("COHORT_SIMULATED_GPUS must be a number from 0 to 16, got '{}'",
+                              internal::excerpt(*asked)));
+  }
+  const auto memory = internal::environment_variable("COHORT_SIMULATED_GPU_MEMORY");
+  report(Finding::Good, "GPUs",
+         fmt::format("{} simulated, with {} each", *count, memory.value_or("16GB")));
+}
+
 void examine_host(const std::string& host, bool spans_hosts, const Report& report) {
   const std::set<std::string> addresses = addresses_of(host);
   if (addresses.empty()) {
@@ -127,6 +142,7 @@ void examine_machine(const Report& report) {
   report(Finding::Good, "version", COHORT_VERSION);
   examine_threads(report);
   examine_memory(report);
+  examine_gpus(report);
   examine_product(report);
 }
 

@@ -19,6 +19,7 @@ constexpr char kRunExample[] =
     "  cohort run -n 4 ./train --epochs 3\n"
     "  cohort run --workers 2 --ps 1 --chief ./train\n"
     "  cohort run --strategy mirrored ./train   # for programs with strategy_from_environment()\n"
+    "  cohort run --strategy mirrored --simulate-gpus 2 ./train   # rehearse for GPUs\n"
     "  cohort run -n 4 --max-restarts worker=3 --memory 2GB ./train\n"
     "  cohort run -n 4 --trace run.json ./train   # then open it in ui.perfetto.dev\n"
     "  cohort run --hosts a:2,b:2 ./train   # over ssh; the program is there as well\n"
@@ -202,6 +203,10 @@ void add_options(CLI::App& command, TypedRun& typed) {
   command.add_option("--strategy", typed.run.strategy,
                      "The strategy of strategy_from_environment(): mirrored, multi_worker, "
                      "parameter_server, central_storage or one_device");
+  command
+      .add_option("--simulate-gpus", typed.run.simulated_gpus,
+                  "Simulated GPUs of each task, to rehearse a program for GPUs")
+      ->check(CLI::Range(1, 16));
   command.add_flag("--evaluator", typed.run.roles.evaluator, "An evaluator beside the cluster");
   command
       .add_option("--max-restarts", typed.restarts,

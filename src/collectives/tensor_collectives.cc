@@ -20,9 +20,11 @@ Buffer buffer_of(const Tensor& value) {
           TensorAccess::shared(value)};
 }
 
+// Whether only NCCL reaches the value. What simulated GPUs hold is copied to the host when its
+// bytes are asked for.
 bool is_on_gpu(const Tensor& value) {
   const Device* const device = body(value).device;
-  return device != nullptr && device->name.type == "GPU";
+  return device != nullptr && device->name.type == "GPU" && device->place.is_host();
 }
 
 void check_place(const Call& call, const Engine& engine) {

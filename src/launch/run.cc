@@ -108,6 +108,9 @@ std::vector<RunTask> RunCore::run_tasks(const Work& work) {
     Environment environment = environment_of(work.layout, i);
     environment.merge(work.environment(task));
     if (!options_.strategy.empty()) environment[internal::kStrategyVariable] = options_.strategy;
+    if (options_.simulated_gpus > 0) {
+      environment["COHORT_SIMULATED_GPUS"] = std::to_string(options_.simulated_gpus);
+    }
     if (options_.stall_seconds > 0) {
       environment["COHORT_STALL_SECONDS"] = std::to_string(options_.stall_seconds);
     }

@@ -25,6 +25,7 @@ struct RunOptions {
   Roles roles = {};
   std::vector<std::string> command = {};
   std::string strategy = {};  // for strategy_from_environment(); empty: chosen by the roles
+  int simulated_gpus = 0;     // of each task; 0: as the environment says
   std::map<std::string, int> max_restarts = {};  // by job
   std::chrono::milliseconds grace{5'000};
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;  // of each task

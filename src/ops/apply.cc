@@ -4,6 +4,7 @@
 #include "base/raise.h"
 #include "base/site_scope.h"
 #include "cohort/ops.h"
+#include "ops/device_execution.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
 #include "ops/variable_cell.h"
@@ -74,8 +75,10 @@ void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs
     shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
   const bool out_of_memory = reason.find("not enough memory") != std::string_view::npos ||
                              reason.find("allocate memory") != std::string_view::npos;
+  const Place place = has_gpus() ? device_of_call(inputs).place : Place{};
   raise(out_of_memory ? Code::ResourceExhausted : Code::Internal,
-        "[{}] the kernel failed on inputs of shapes {}: {}", op.name, shapes, reason);
+        "[{}] the kernel failed{} on inputs of shapes {}: {}", op.name,
+        place.is_host() ? "" : fmt::format(" on GPU:{}", place.gpu), shapes, reason);
 }
 
 void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
@@ -133,9 +136,16 @@ void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
     std::ranges::move(remote->run(op, inputs, attrs), outputs.begin());
     return;
   }
-  Kernel kernel{inputs, attrs, outputs, run};
   try {
-    op.compute(kernel);
+    if (has_gpus()) [[unlikely]] {
+      compute_with_gpus(op, inputs, outputs, [&](std::span<const Tensor> there) {
+        Kernel kernel{there, attrs, outputs, run};
+        op.compute(kernel);
+      });
+    } else {
+      Kernel kernel{inputs, attrs, outputs, run};
+      op.compute(kernel);
+    }
   } catch (const c10::Error& error) {
     raise_kernel_failure(op, inputs, error.what_without_backtrace());
   }

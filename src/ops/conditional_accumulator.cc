@@ -249,7 +249,7 @@ constexpr OpDef accumulator_op(std::string_view name, int inputs, const AttrList
           .infer = infer,
           .compute = compute,
           .no_gradient_because = "it changes state",
-          .traits = traits};
+          .traits = traits | Trait::HostKernel};
 }
 
 }  // namespace

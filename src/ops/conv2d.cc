@@ -128,6 +128,7 @@ extern constexpr OpDef kConv2dInputGrad{
               apply(kConv2dKernelGrad, {call.inputs[0], g[0], kernel}, call.attrs),
               {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kConv2dKernelGrad{
@@ -145,6 +146,7 @@ extern constexpr OpDef kConv2dKernelGrad{
               apply(kConv2dInputGrad, {call.inputs[0], g[0], x}, call.attrs),
               {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kConv2d{
@@ -167,6 +169,7 @@ extern constexpr OpDef kConv2d{
       if (call.inputs.size() > 2 && call.wants(2)) gradients[2] = sum(g[0], {0, 2, 3});
       return gradients;
     },
+    .traits = Trait::HostKernel,
 };
 
 }  // namespace internal

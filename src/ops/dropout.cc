@@ -53,7 +53,7 @@ extern constexpr OpDef kDropoutMask{
     .infer = infer_mask,
     .compute = compute_mask,
     .gradient = no_influence,
-    .traits = Trait::Random,
+    .traits = Trait::Random | Trait::HostKernel,
 };
 
 }  // namespace internal

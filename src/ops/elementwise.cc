@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
@@ -40,7 +41,7 @@ bool is_exclusive(const Tensor& value) {
   const bool plain = !static_cast<const NumericBody&>(body(value)).value.defined();
   if (plain || TensorAccess::shared(value).use_count() != 1 || held.use_count() != 1 ||
       held.storage().use_count() != 1 || held.storage().allocator() == nullptr ||
-      !held.is_contiguous()) {
+      !held.is_contiguous() || is_awaited_by_device(value)) {
     return false;
   }
   // use_count() alone does not order what other threads read before they let go; giving up a

@@ -101,6 +101,7 @@ extern constexpr OpDef kGather{
       }
       return {apply(kGatherGrad, {g[0], indices, x}, call.attrs), {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 // Zeros like input 2 to which the rows of input 0 are added at input 1.
@@ -126,6 +127,7 @@ extern constexpr OpDef kGatherGrad{
       const auto axis = static_cast<int>(call.attrs.integer("axis"));
       return {gather(g[0], call.inputs[1], axis), {}, {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kScatter{
@@ -151,6 +153,7 @@ extern constexpr OpDef kScatter{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {{}, gather(g[0], call.inputs[0])};
     },
+    .traits = Trait::HostKernel,
 };
 
 // Row i of input 0 as often as element i of input 1 says: none, one or several times. How many rows
@@ -184,6 +187,7 @@ extern constexpr OpDef kRepeat{
       const Tensor rows = apply(kRepeat, {numbers, counts}, {});
       return {apply(kGatherGrad, {g[0], rows, call.inputs[0]}, {{"axis", int64_t{0}}}), {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kOneHot{
@@ -222,6 +226,7 @@ extern constexpr OpDef kOneHot{
           set(k, std::move(result));
         },
     .no_gradient_because = "its input is a position",
+    .traits = Trait::HostKernel,
 };
 
 }  // namespace internal

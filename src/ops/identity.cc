@@ -21,6 +21,16 @@ void pass_on(Kernel& k) {
 
 Gradients pass_back(const OpCall&, Grads g) { return {g[0]}; }
 
+// identity() may copy to another device. The gradient of the input belongs where the input is.
+Gradients copy_back(const OpCall& call, Grads g) {
+  const Tensor& x = call.inputs[0];
+  if (!has_gpus() || !g[0].defined() || g[0].is_symbolic() || x.is_symbolic()) return {g[0]};
+  const Device& home = *body(x).device;
+  if (body(g[0]).device->place == home.place) return {g[0]};
+  const DeviceGuard there(home);
+  return {identity(g[0])};
+}
+
 // One write, so that lines of several threads do not mix.
 void write_line(const std::string& label, const Tensor& x) {
   const std::string line = (label.empty() ? "" : label + " ") + format_values(x) + "\n";
@@ -29,7 +39,8 @@ void write_line(const std::string& label, const Tensor& x) {
 
 }  // namespace
 
-extern constexpr OpDef kIdentity = unary_op("Identity", kAnyType, pass_on, pass_back);
+extern constexpr OpDef kIdentity =
+    with_trait(unary_op("Identity", kAnyType, pass_on, copy_back), Trait::Copies);
 
 extern constexpr OpDef kStopGradient = unary_op("StopGradient", kAnyType, pass_on, no_influence);
 

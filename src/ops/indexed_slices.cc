@@ -7,6 +7,7 @@
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "kernels/indexed_rows.h"
+#include "ops/device_execution.h"
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/table_rows.h"
@@ -53,14 +54,14 @@ extern constexpr OpDef kReadRows{
     .compute =
         [](Kernel& k) {
           const VariableCell& cell = cell_of(k.inputs[0]);
-          const Tensor table = cell.read();
+          const Tensor table = for_this_scope(cell.read());
           check_declared(cell, table, k.attrs.get<DType>("dtype"));
           require_rank_at_least("ReadRows", table.shape(), 1, "the variable's value");
           const at::Tensor& whole = aten(table);
           set(k, take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0))));
         },
     .no_gradient_because = "a variable's gradient is collected where it is read",
-    .traits = Trait::ReadsState,
+    .traits = Trait::ReadsState | Trait::HostKernel,
 };
 
 // Of the ids in input 0, those from `begin` to before `end`, counted from `begin`; and where they
@@ -76,6 +77,7 @@ extern constexpr OpDef kRowsInRange{
     },
     .compute = compute_rows_in_range,
     .no_gradient_because = "ids have no gradient",
+    .traits = Trait::HostKernel,
 };
 
 namespace {
@@ -131,7 +133,7 @@ extern constexpr OpDef kScatterVariable{
           });
         },
     .no_gradient_because = "it changes state",
-    .traits = Trait::HasEffect,
+    .traits = Trait::HasEffect | Trait::HostKernel,
 };
 
 Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices) {
@@ -167,6 +169,7 @@ extern constexpr OpDef kMergeRows{
           set(k, std::move(rows.values), 1);
         },
     .no_gradient_because = "its result changes in steps",
+    .traits = Trait::HostKernel,
 };
 
 IndexedSlices merge_rows(const IndexedSlices& slices) {

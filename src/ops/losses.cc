@@ -252,6 +252,7 @@ extern constexpr OpDef kSoftmaxCrossEntropyGrad{
       const Tensor weighted = g[0] * per_row(first) * probs;
       return {sum(g[0] * unit, -1), weighted - probs * sum(weighted, -1, KeepDims::Yes), {}, {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kSoftmaxCrossEntropy{
@@ -271,6 +272,7 @@ extern constexpr OpDef kSoftmaxCrossEntropy{
           apply(kSoftmaxCrossEntropyGrad, {g[0], call.inputs[0], call.outputs[1], call.inputs[1]}),
           {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 }  // namespace internal

@@ -184,6 +184,9 @@ enum class Trait : uint16_t {
   ShapeOnly = 1 << 7,    // looks at the shape of its input, not at the values
   HostOnly = 1 << 8,     // has kernels on CPU devices only, whatever its dtypes
   Observes = 1 << 9,     // has an effect that no other op sees, so that none waits for it
+  HostKernel = 1 << 10,  // has a kernel that reads or writes elements of the host's memory; on a
+                         // GPU the op is bridged: inputs are copied to the host, and results back
+  Copies = 1 << 11,      // takes its input from any device and gives it on its own
 };
 
 class Traits {
@@ -228,6 +231,12 @@ struct OpDef {
     return traits.has(Trait::ReadsState) || traits.has(Trait::HasEffect);
   }
 };
+
+// The same op with one trait more.
+constexpr OpDef with_trait(OpDef op, Trait trait) {
+  op.traits = op.traits | trait;
+  return op;
+}
 
 // An op that ran (or was added to a graph), with what its gradient needs.
 struct OpCall {

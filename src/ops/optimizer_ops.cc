@@ -185,7 +185,7 @@ constexpr OpDef update_op(std::string_view name) {
                 OptimizerUpdate(k, rule).run();
               },
           .no_gradient_because = "it changes state",
-          .traits = Trait::HasEffect};
+          .traits = Trait::HasEffect | Trait::HostKernel};
 }
 
 constexpr Constant<SgdRule> kSgd[] = {{"weight_decay", &SgdRule::weight_decay}};

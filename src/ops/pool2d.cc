@@ -170,6 +170,7 @@ extern constexpr OpDef kMaxPool2dGrad{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dPick, {g[0], call.inputs[2]}, call.attrs), {}, {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kMaxPool2dPick{
@@ -195,6 +196,7 @@ extern constexpr OpDef kMaxPool2dPick{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dGrad, {g[0], call.inputs[0], call.inputs[1]}, call.attrs), {}};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kMaxPool2d{
@@ -212,6 +214,7 @@ extern constexpr OpDef kMaxPool2d{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dGrad, {g[0], call.inputs[0], call.outputs[1]}, call.attrs)};
     },
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kAvgPool2dGrad{

@@ -138,13 +138,15 @@ extern constexpr OpDef kProdOthersGrad{
         },
     .compute = compute_prod_others_grad,
     .no_gradient_because = "third derivatives of a product are not provided",
+    .traits = Trait::HostKernel,
 };
 
 extern constexpr OpDef kProdOthers =
-    reduction_op("ProdOthers", kFloatTypes, infer_over_axes, compute_prod_others,
-                 [](const OpCall& call, Grads g) -> Gradients {
-                   return {apply(kProdOthersGrad, {call.inputs[0], g[0]}, call.attrs)};
-                 });
+    with_trait(reduction_op("ProdOthers", kFloatTypes, infer_over_axes, compute_prod_others,
+                            [](const OpCall& call, Grads g) -> Gradients {
+                              return {apply(kProdOthersGrad, {call.inputs[0], g[0]}, call.attrs)};
+                            }),
+               Trait::HostKernel);
 
 extern constexpr OpDef kProd = reduction_op(
     "Prod", kNumericTypes, infer_arithmetic_reduction,

@@ -200,7 +200,7 @@ constexpr OpDef draw_op(std::string_view name, const AttrList& parameters, Infer
           .infer = infer,
           .compute = compute,
           .no_gradient_because = kDrawn,
-          .traits = Trait::Random};
+          .traits = Trait::Random | Trait::HostKernel};
 }
 
 uint64_t redrawn(uint64_t seed, uint64_t number, PhiloxSequence sequence) {
@@ -238,7 +238,7 @@ extern constexpr OpDef kRandomPermutation{
     },
     .compute = compute_permutation,
     .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
+    .traits = Trait::Random | Trait::HostKernel,
 };
 
 // The key of a draw in a graph. The first run that draws takes "seed" and "counter" as they were
@@ -262,7 +262,7 @@ extern constexpr OpDef kRandomKey{
           k.outputs[0] = Tensor({static_cast<int64_t>(seed), k.attrs.integer("counter")});
         },
     .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
+    .traits = Trait::Random | Trait::HostKernel,
 };
 
 }  // namespace cohort::internal

@@ -116,6 +116,7 @@ extern constexpr OpDef kSort{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {add_along(g[0], call.outputs[1], call.inputs[0], axis_of(call))};
     },
+    .traits = Trait::HostKernel,
 };
 
 namespace {
@@ -155,6 +156,7 @@ extern constexpr OpDef kTopK{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {add_along(g[0], call.outputs[1], call.inputs[0], -1)};
     },
+    .traits = Trait::HostKernel,
 };
 
 namespace {
@@ -227,6 +229,7 @@ extern constexpr OpDef kUnique{
           set(k, at::tensor(groups.counts, at::kLong), 2);
         },
     .no_gradient_because = "its result changes in steps",
+    .traits = Trait::HostKernel,
 };
 
 }  // namespace internal

@@ -8,6 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/run_context.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -26,6 +27,12 @@ void await_readers(const Tensor& value) {
       std::chrono::steady_clock::now() + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
   (void)poll_until(
       deadline, [&] { return is_exclusive(value); }, kPolicy);
+}
+
+// A copy in memory of its own, where the value is.
+Tensor clone_of(const Tensor& value) {
+  Tensor clone = from_aten(aten(value).clone(at::MemoryFormat::Contiguous));
+  return has_gpus() ? on_device(clone, *body(value).device) : clone;
 }
 
 }  // namespace
@@ -61,9 +68,20 @@ Tensor VariableCell::update(const std::function<void(const Tensor& exclusive)>& 
   check_initialized();
   const ScopedKernel kernel;
   await_readers(value_);
-  if (!is_exclusive(value_)) value_ = from_aten(aten(value_).clone(at::MemoryFormat::Contiguous));
-  change(value_);
+  if (!is_exclusive(value_)) value_ = clone_of(value_);
+  if (has_gpus() && body(value_).device->place != value_device().place) [[unlikely]] {
+    change_copy(change);
+  } else {
+    change(value_);
+  }
   return value_;
+}
+
+// A bridged kernel changes a copy on the host, which is then the value again.
+void VariableCell::change_copy(const std::function<void(const Tensor& exclusive)>& change) {
+  const Tensor copy = from_aten(at_place(aten(value_), value_device().place));
+  change(copy);
+  at::Tensor(aten(value_)).copy_(aten(copy));
 }
 
 namespace {

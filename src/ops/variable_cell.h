@@ -30,12 +30,14 @@ class VariableCell : public Resource {
   Tensor read() const;
   // Replaces the value, which has the variable's dtype and fits its shape.
   Tensor assign(Tensor value);
-  // Lets `change` alter the value. It gets contiguous memory of its own, holding the
-  // value, and must not fail once it has begun to write.
+  // Lets `change` alter the value. It gets contiguous memory of its own on the current device,
+  // holding the value, and must not fail once it has begun to write.
   Tensor update(const std::function<void(const Tensor& exclusive)>& change);
 
  private:
-  void check_initialized() const;  // mutex_ is held
+  // mutex_ is held
+  void check_initialized() const;
+  void change_copy(const std::function<void(const Tensor& exclusive)>& change);
 
   const std::string name_;
   mutable Mutex mutex_;

@@ -4,6 +4,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/device_execution.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
 #include "tensor/memory.h"
@@ -83,7 +84,8 @@ bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
   constexpr int64_t kMaxElements = 32768;
   const DType dtype = value.dtype();
   if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() ||
-      value.size() > kMaxElements || body(value).shape != body(delta).shape) {
+      value.size() > kMaxElements || (has_gpus() && !aten(value).is_cpu()) ||
+      body(value).shape != body(delta).shape) {
     return false;
   }
   at::Tensor target = aten(value);
@@ -215,7 +217,10 @@ Tensor apply_read(const VariableHandle& variable, bool trainable) {
 Tensor read_now(const VariableHandle& variable, bool trainable) {
   const Resource& resource = *resource_of(variable.handle);
   if (typeid(resource) == typeid(VariableCell)) {
-    return static_cast<const VariableCell&>(resource).read();
+    Tensor value = static_cast<const VariableCell&>(resource).read();
+    if (has_gpus()) [[unlikely]]
+      return for_this_scope(value);
+    return value;
   }
   const bool here = remote_resource_of({&variable.handle, 1}) == nullptr;
   return here ? cell_of(variable.handle).read() : apply_read(variable, trainable);

@@ -9,7 +9,9 @@
 #include "base/timeline.h"
 #include "base/timers.h"
 #include "runtime/thread_pool.h"
+#include "tensor/body.h"
 #include "tensor/devices.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -100,7 +102,7 @@ class GraphRun::Part : public FunctionCaller, public Edges {
     run_.cancellation_->check();
     Tensor taken = std::move(arrived_[static_cast<size_t>(place_of(edge))]);
     if (!taken.defined()) raise(Code::Internal, "[Graph] edge {} is taken twice", edge);
-    return taken;
+    return has_gpus() ? reachable_from(*part().device, taken) : taken;
   }
 
  private:

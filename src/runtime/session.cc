@@ -18,6 +18,7 @@
 #include "graph/run_request.h"
 #include "runtime/graph_run.h"
 #include "runtime/session_impl.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
@@ -27,6 +28,13 @@ std::vector<DeviceName> local_devices() {
   std::vector<DeviceName> names;
   for (const std::string& name : cohort::list_devices()) names.push_back(DeviceName::parse(name));
   return names;
+}
+
+// Fetched values are for the program, which may combine values of several GPUs.
+std::vector<Tensor> on_host(std::vector<Tensor> fetched) {
+  if (!has_gpus()) return fetched;
+  for (Tensor& value : fetched) value = reachable_from(host_of(value_device()), value);
+  return fetched;
 }
 
 // A session whose devices are this process's. No other session sees its state.
@@ -113,11 +121,11 @@ class LocalSession : public SessionImpl {
     const auto& timeout = setting.options.timeout;
     const auto limit = request_limit(timeout ? timeout : options_.timeout);
     std::atomic<uint64_t> given = setting.number.value_or(0);
-    return run_parts(static_cast<const CompiledRun&>(run), values,
-                     {.cancellation = handle.cancellation,
-                      .numbered_runs = setting.number ? given : numbered_runs_,
-                      .limit = limit,
-                      .metadata = setting.metadata});
+    return on_host(run_parts(static_cast<const CompiledRun&>(run), values,
+                             {.cancellation = handle.cancellation,
+                              .numbered_runs = setting.number ? given : numbered_runs_,
+                              .limit = limit,
+                              .metadata = setting.metadata}));
   }
 
   // mutex_ is held.

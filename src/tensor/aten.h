@@ -50,8 +50,15 @@ DType from_aten(at::ScalarType type);
 // strings and resources.
 const at::Tensor& aten(const Tensor& tensor);
 
-// Shares `value`'s memory; the tensor belongs to the current device.
+// Shares `value`'s memory. The tensor belongs to the current device if that is where the memory is,
+// else to the device where the memory is.
 Tensor from_aten(at::Tensor value);
+
+// Places, for the kernel library and from it.
+at::Device to_aten(Place place);
+Place place_of(const at::Tensor& value);
+// `value` itself if its memory is there, else a copy.
+at::Tensor at_place(const at::Tensor& value, Place place);
 
 inline at::IntArrayRef sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
 inline Shape shape_of(at::IntArrayRef sizes) {

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "base/raise.h"
 #include "base/thread_context.h"
+#include "simulated/gpus.h"
 #include "tensor/kernel_library.h"
 
 namespace cohort {
@@ -16,14 +17,41 @@ namespace {
 
 // The machine's devices: a fact about the process, so there is one table. Entries never move.
 struct DeviceTable {
-  DeviceTable() { set_up_kernel_library(); }
+  DeviceTable() {
+    set_up_kernel_library();
+    const SimulatedGpuRequest asked = requested_gpus();
+    add_gpus(asked.count, asked.memory_bytes);
+  }
 
   Mutex mutex;
-  std::deque<Device> devices{make("CPU:0")};
+  std::deque<Device> cpus{make("CPU:0", {})};
+  std::deque<Device> gpus;
 
-  static Device make(std::string_view local_name) {
+  // Both are called under the mutex, or by the constructor.
+  void add_cpus(int count) {
+    for (int i = static_cast<int>(cpus.size()); i < count; ++i) {
+      cpus.push_back(make(fmt::format("CPU:{}", i), {}));
+    }
+  }
+  void add_gpus(int count, int64_t memory_bytes) {
+    ensure_simulated_gpus(count, memory_bytes);
+    for (int i = static_cast<int>(gpus.size()); i < count; ++i) {
+      gpus.push_back(make(fmt::format("GPU:{}", i), {.gpu = static_cast<int8_t>(i)}));
+      gpu_count.store(i + 1);
+    }
+  }
+
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const std::deque<Device>* const kind : {&cpus, &gpus}) {
+      for (const Device& device : *kind) visit(device);
+    }
+  }
+
+ private:
+  static Device make(std::string_view local_name, Place place) {
     const std::string full = canonical_device(local_name);
-    return {DeviceName::parse(full), full};
+    return {DeviceName::parse(full), full, place};
   }
 };
 
@@ -34,7 +62,7 @@ DeviceTable& device_table() {
 
 // CPU:0, which is there from the beginning.
 const Device& first_device() {
-  static const Device& first = device_table().devices.front();
+  static const Device& first = device_table().cpus.front();
   return first;
 }
 
@@ -42,8 +70,25 @@ const Device& first_device() {
 const Device* find_full_name(std::string_view name) {
   DeviceTable& table = device_table();
   const std::lock_guard lock(table.mutex);
-  const auto found = std::ranges::find(table.devices, name, &Device::full_name);
-  return found != table.devices.end() ? &*found : nullptr;
+  const Device* found = nullptr;
+  table.for_each([&](const Device& device) {
+    if (device.full_name == name) found = &device;
+  });
+  return found;
+}
+
+// How to get a device that is not here, for errors.
+std::string remedy_for(const std::string& full_name) {
+  const DeviceName name = DeviceName::parse(full_name);
+  if (name.type != "GPU" || !is_local(name)) return "";
+  const int needed = name.index.value_or(0) + 1;
+  if (needed > kMaxSimulatedGpus) {
+    return fmt::format("; at most {} GPUs can be simulated", kMaxSimulatedGpus);
+  }
+  return fmt::format(
+      "; to rehearse with simulated GPUs, set COHORT_SIMULATED_GPUS={0} or start the program with "
+      "cohort run --simulate-gpus {0}",
+      needed);
 }
 
 // One open scope: a pattern, a function, or (with neither) the end of the walk.
@@ -111,11 +156,13 @@ DeviceName requested_now() {
 
 }  // namespace
 
+std::atomic<int> gpu_count = 0;
+
 const Device& find_device(std::string_view name) {
   const std::string full = canonical_device(name);
   if (const Device* const device = find_full_name(full)) return *device;
-  raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}", full,
-        fmt::join(list_devices(), ", "));
+  raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}{}", full,
+        fmt::join(list_devices(), ", "), remedy_for(full));
 }
 
 bool has_device(std::string_view full_name) { return find_full_name(full_name) != nullptr; }
@@ -123,9 +170,20 @@ bool has_device(std::string_view full_name) { return find_full_name(full_name) !
 void ensure_cpu_devices(int count) {
   DeviceTable& table = device_table();
   const std::lock_guard lock(table.mutex);
-  for (int i = static_cast<int>(table.devices.size()); i < count; ++i) {
-    table.devices.push_back(DeviceTable::make(fmt::format("CPU:{}", i)));
-  }
+  table.add_cpus(count);
+}
+
+void ensure_gpu_devices(int count, int64_t memory_bytes) {
+  DeviceTable& table = device_table();
+  const std::lock_guard lock(table.mutex);
+  table.add_gpus(count, memory_bytes);
+}
+
+const Device& device_at(Place place) {
+  if (place.is_host()) return first_device();
+  DeviceTable& table = device_table();
+  const std::lock_guard lock(table.mutex);
+  return table.gpus.at(static_cast<size_t>(place.gpu));
 }
 
 DeviceName requested_device(const std::string& node_name, std::string_view op) {
@@ -163,7 +221,7 @@ std::vector<std::string> list_devices() {
   internal::DeviceTable& table = internal::device_table();
   const std::lock_guard lock(table.mutex);
   std::vector<std::string> names;
-  for (const internal::Device& device : table.devices) names.push_back(device.full_name);
+  table.for_each([&](const internal::Device& device) { names.push_back(device.full_name); });
   return names;
 }
 

@@ -51,7 +51,7 @@ bool same_memory(const Tensor& a, const Tensor& b) {
 bool is_held_here_only(const Tensor& tensor, size_t sharers) {
   const at::Tensor& value = aten(tensor);
   if (TensorAccess::shared(tensor).use_count() != 1 || value.use_count() != 1 ||
-      value.storage().use_count() != sharers) {
+      value.storage().use_count() != sharers || is_awaited_by_device(tensor)) {
     return false;
   }
   // Reading the count does not order this thread after the reads of other threads that have
@@ -77,11 +77,11 @@ Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {
 
 namespace {
 
-void describe(LateBody& body, DType dtype, const Shape& shape) {
+void describe(LateBody& body, DType dtype, const Shape& shape, const Device& device) {
   body.kind = TensorBody::Kind::Numeric;
   body.dtype = dtype;
   body.shape = shape;
-  body.device = &value_device();
+  body.device = &device;
 }
 
 at::Tensor copy_of(const LateBody& late) {
@@ -97,14 +97,31 @@ at::Tensor view_of(const LateBody& late) {
       at::TensorOptions(to_aten(late.dtype)));
 }
 
-std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
-  if (tensor.dtype() == kString) {
-    auto made = std::make_shared<StringBody>();
-    made->values = strings(tensor);
+// The elements of a small value that the kernel library has not seen; null for other values.
+const std::byte* own_bytes(const Tensor& tensor) {
+  const auto& held = static_cast<const NumericBody&>(body(tensor));
+  const std::byte* const bytes = plain_bytes(held);
+  return bytes != nullptr && !static_cast<const LateBody&>(held).owner ? bytes : nullptr;
+}
+
+// The elements of a numeric tensor, at `place`.
+std::shared_ptr<TensorBody> copy_at(const Tensor& tensor, Place place) {
+  const std::byte* const few = has_gpus() ? own_bytes(tensor) : nullptr;
+  if (few != nullptr) {
+    auto made = std::make_shared<SmallBody>();
+    std::memcpy(made->own.data(), few, static_cast<size_t>(bytes_of(tensor)));
+    made->bytes = made->own.data();
     return made;
   }
   auto made = std::make_shared<NumericBody>();
-  made->value = aten(tensor);
+  made->value = at_place(aten(tensor), place);
+  return made;
+}
+
+std::shared_ptr<TensorBody> copy_at(const Tensor& tensor, const Device& device) {
+  if (tensor.dtype() != kString) return copy_at(tensor, device.place);
+  auto made = std::make_shared<StringBody>();
+  made->values = strings(tensor);
   return made;
 }
 
@@ -112,7 +129,7 @@ std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
 
 WritableTensor make_small(DType dtype, const Shape& shape, bool weak) {
   auto made = std::make_shared<SmallBody>();
-  describe(*made, dtype, shape);
+  describe(*made, dtype, shape, value_device());
   made->weak = weak;
   made->bytes = made->own.data();
   std::byte* data = made->own.data();
@@ -122,7 +139,7 @@ WritableTensor make_small(DType dtype, const Shape& shape, bool weak) {
 Tensor borrow_memory(const std::byte* data, DType dtype, const Shape& shape,
                      std::shared_ptr<const void> owner) {
   auto made = std::make_shared<LateBody>();
-  describe(*made, dtype, shape);
+  describe(*made, dtype, shape, host_of(value_device()));
   made->bytes = data;
   made->owner = std::move(owner);
   return TensorAccess::make(std::move(made));
@@ -153,19 +170,25 @@ Tensor constant_of(const Tensor& tensor) {
 const at::Tensor& made_value(const NumericBody& body) {
   const auto& late = static_cast<const LateBody&>(body);
   std::call_once(late.made_once, [&] {
-    late.made = late.owner ? view_of(late) : copy_of(late);
+    late.made = at_place(late.owner ? view_of(late) : copy_of(late), late.device->place);
     late.is_made.store(true, std::memory_order_release);
   });
   return late.made;
 }
 
-Tensor on_device(const Tensor& tensor, const Device& device) {
+Tensor on_device(const Tensor& tensor, const Device& asked) {
   const TensorBody& held = body(tensor);
+  const Device& device = held.kind == TensorBody::Kind::Strings ? host_of(asked) : asked;
   if (held.device == &device || held.kind == TensorBody::Kind::Resource) return tensor;
-  const std::shared_ptr<TensorBody> made = copy_of(tensor);
+  const std::shared_ptr<TensorBody> made = copy_at(tensor, device);
   *made = held;
   made->device = &device;
   return TensorAccess::make(made);
+}
+
+Tensor reachable_from(const Device& device, const Tensor& value) {
+  const Device* const from = body(value).device;  // null for symbols
+  return from == nullptr || from->place == device.place ? value : on_device(value, device);
 }
 
 }  // namespace cohort::internal

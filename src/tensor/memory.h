@@ -17,8 +17,8 @@ struct WritableTensor {
   std::byte* data = nullptr;
 };
 
-// Fresh memory with arbitrary content, for numeric dtypes only (InvalidArgument). Throws
-// ResourceExhausted when memory is short.
+// Fresh memory of the host with arbitrary content, for numeric dtypes only (InvalidArgument).
+// Throws ResourceExhausted when memory is short.
 WritableTensor allocate_tensor(DType dtype, const Shape& shape);
 
 // Zeros, or empty strings.
@@ -33,7 +33,8 @@ inline constexpr int64_t kSmallBytes = 32;
 inline bool is_small(DType dtype, int64_t elements) {
   return is_numeric(dtype) && elements <= kSmallBytes && elements * size_of(dtype) <= kSmallBytes;
 }
-// Room for a value of a few bytes. `weak`: the value takes the dtype of the tensor that it meets.
+// Room for a value of a few bytes, which belongs to the current device. A GPU gets its copy when a
+// kernel asks for one. `weak`: the value takes the dtype of the tensor that it meets.
 WritableTensor make_small(DType dtype, const Shape& shape, bool weak = false);
 
 // How many bytes the elements of a numeric tensor have.
@@ -43,6 +44,11 @@ const std::byte* element_bytes(const Tensor& tensor);
 
 // Whether both are values (not symbols) that lie in the same memory from the same element on.
 bool same_memory(const Tensor& a, const Tensor& b);
+
+// Whether a device may still read or write the value although no code holds it. Streams that run
+// asynchronously make this true; the streams of today have done their work when a call returns. All
+// that reuse memory ask here after they have counted references.
+inline bool is_awaited_by_device(const Tensor&) { return false; }
 
 // Whether `tensor` is the only handle of its value, and exactly `sharers` values, with this one,
 // share its memory. Then no other code can read the value any more.
@@ -62,8 +68,9 @@ T* reuse_last(std::vector<T>& kept, const IsFree& is_free) {
 // elements from element `offset` on, in row-major order. They must lie inside `parent`.
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape);
 
-// Memory that `owner`, which is not null, keeps alive and unchanged. It holds the elements in
-// row-major order, aligned to their size. Cheap: the kernel library learns of it when it is used.
+// Memory of the host that `owner`, which is not null, keeps alive and unchanged. It holds the
+// elements in row-major order, aligned to their size. Cheap: the kernel library learns of it when
+// it is used.
 Tensor borrow_memory(const std::byte* data, DType dtype, const Shape& shape,
                      std::shared_ptr<const void> owner);
 
@@ -75,7 +82,9 @@ Tensor share_memory(const Tensor& tensor);
 Tensor constant_of(const Tensor& tensor);
 
 // The same elements as a value of `device`. Logical CPU devices share memory, so nothing is copied
-// but strings. Resources stay where they are; symbols throw FailedPrecondition.
+// between them but strings. Resources stay where they are; symbols throw FailedPrecondition.
 Tensor on_device(const Tensor& tensor, const Device& device);
+// The value itself if its memory is where that of the device is, else a copy on the device.
+Tensor reachable_from(const Device& device, const Tensor& value);
 
 }  // namespace cohort::internal

@@ -11,6 +11,7 @@
 
 #include "base/raise.h"
 #include "tensor/aten.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
@@ -38,7 +39,7 @@ Tensor make_strings(std::vector<std::string> values, const Shape& shape) {
   made->kind = TensorBody::Kind::Strings;
   made->dtype = kString;
   made->shape = shape;
-  made->device = &value_device();
+  made->device = &host_of(value_device());
   made->values = std::move(values);
   return TensorAccess::make(std::move(made));
 }
@@ -74,6 +75,13 @@ namespace {
 // In the order of DType.
 constexpr std::array kTypes = {at::kHalf,  at::kBFloat16, at::kFloat, at::kDouble, at::kChar,
                                at::kShort, at::kInt,      at::kLong,  at::kByte,   at::kBool};
+
+// The device of a value that was made while `current` was: a host's kernel makes a value of the
+// host whatever device is current.
+const Device& actual_device(const at::Tensor& value, const Device& current) {
+  const Place place = place_of(value);
+  return place == current.place ? current : device_at(place);
+}
 
 // Torch may put off negating a value, or storing one that is zero everywhere.
 bool has_lazy_values(const at::Tensor& tensor) {
@@ -123,21 +131,42 @@ Tensor from_aten(at::Tensor value) {
   made->dtype = from_aten(value.scalar_type());
   made->shape = shape_of(value.sizes());
   made->device = &value_device();
+  if (has_gpus()) [[unlikely]]
+    made->device = &actual_device(value, *made->device);
   made->value = std::move(value);
   return TensorAccess::make(std::move(made));
 }
 
+at::Device to_aten(Place place) {
+  if (place.is_host()) return at::kCPU;
+  return {at::DeviceType::PrivateUse1, place.gpu};
+}
+
+Place place_of(const at::Tensor& value) {
+  const at::Device device = value.device();
+  return device.is_cpu() ? Place{} : Place{.gpu = static_cast<int8_t>(device.index())};
+}
+
+at::Tensor at_place(const at::Tensor& value, Place place) {
+  return place_of(value) == place ? value : value.to(to_aten(place));
+}
+
 at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
+
+// Whether the tensor is on a device that this process knows.
+static bool is_reachable(const at::Tensor& tensor) {
+  return tensor.is_cpu() || (has_gpus() && tensor.device().type() == to_aten(Place{0}).type());
+}
 
 Tensor from_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  if (tensor.is_nested() || tensor.layout() != at::kStrided || !tensor.is_cpu()) {
-    raise(
-        Code::InvalidArgument,
-        "[Tensor] expected a dense torch tensor on the CPU, got {}layout {} on {}; to_dense() and "
-        ".cpu() convert",
-        tensor.is_nested() ? "a nested one, " : "", fmt::streamed(tensor.layout()),
-        tensor.device().str());
+  if (tensor.is_nested() || tensor.layout() != at::kStrided || !is_reachable(tensor)) {
+    raise(Code::InvalidArgument,
+          "[Tensor] expected a dense torch tensor on the CPU{}, got {}layout {} on {}; to_dense() "
+          "and "
+          ".cpu() convert",
+          has_gpus() ? " or a simulated GPU" : "", tensor.is_nested() ? "a nested one, " : "",
+          fmt::streamed(tensor.layout()), tensor.device().str());
   }
   from_aten(tensor.scalar_type());  // throws for a type that has no counterpart
   return from_aten(has_lazy_values(tensor) ? tensor.clone() : tensor);
@@ -158,7 +187,10 @@ Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
   at::Tensor copy = allocate(dtype, shape);
   const size_t bytes = copy.nbytes();
   if (bytes > 0) std::memcpy(copy.data_ptr(), data, bytes);
-  return from_aten(std::move(copy));
+  Tensor made = from_aten(std::move(copy));
+  if (has_gpus()) [[unlikely]]
+    return on_device(made, value_device());
+  return made;
 }
 
 void check_element_count(int64_t count, const Shape& shape) {
@@ -204,9 +236,10 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(at::from_blob(const_cast<void*>(data), internal::sizes(shape),
-                                           std::move(deleter),
-                                           at::TensorOptions(internal::to_aten(dtype))));
+  const Tensor made = internal::from_aten(
+      at::from_blob(const_cast<void*>(data), internal::sizes(shape), std::move(deleter),
+                    at::TensorOptions(internal::to_aten(dtype))));
+  return internal::has_gpus() ? internal::on_device(made, internal::value_device()) : made;
 }
 
 bool Tensor::is_symbolic() const {

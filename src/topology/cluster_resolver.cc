@@ -34,8 +34,11 @@ int installed_gpu_count() {
 namespace cohort {
 namespace {
 
-// How many of the installed GPUs this process may use. Asks the system, not the kernel library.
+// How many of the installed GPUs this process may use, or how many it simulates. Asks the system,
+// not the kernel library.
 int visible_gpu_count() {
+  const auto simulated = internal::environment_variable("COHORT_SIMULATED_GPUS");
+  if (simulated) return internal::parse_non_negative(*simulated).value_or(0);
   const int installed = internal::installed_gpu_count();
   const std::optional<std::vector<std::string>> named = internal::named_gpus();
   return named ? std::min(installed, static_cast<int>(named->size())) : installed;

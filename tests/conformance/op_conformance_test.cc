@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "cohort/cohort.h"
@@ -12,6 +13,7 @@
 #include "ops/dispatch.h"
 #include "support/find_op.h"
 #include "tensor/aten.h"
+#include "tensor/memory.h"
 
 namespace cohort::testing {
 namespace {
@@ -92,7 +94,7 @@ void expect_inferred_with_hidden_sizes(const OpCall& call, bool hide_rank) {
 std::vector<at::Tensor> torch_inputs(const Tensors& inputs, bool with_gradients) {
   std::vector<at::Tensor> converted;
   for (const Tensor& input : inputs) {
-    at::Tensor copy = internal::aten(input).clone();
+    at::Tensor copy = internal::aten(input).cpu().clone();
     if (with_gradients && copy.is_floating_point()) copy.requires_grad_(true);
     converted.push_back(copy);
   }
@@ -101,8 +103,8 @@ std::vector<at::Tensor> torch_inputs(const Tensors& inputs, bool with_gradients)
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0) return 0;
-  const at::Tensor x = a.detach().to(at::kDouble);
-  const at::Tensor y = b.detach().to(at::kDouble);
+  const at::Tensor x = a.detach().cpu().to(at::kDouble);
+  const at::Tensor y = b.detach().cpu().to(at::kDouble);
   // Equal infinities and NaNs in the same place count as equal.
   const at::Tensor same = x.eq(y).logical_or(x.isnan().logical_and(y.isnan()));
   const at::Tensor scaled = (x - y).abs() / (1 + y.abs());
@@ -161,7 +163,7 @@ Gradients taped_gradients(const OpExample& example, const Tensors& given) {
 }
 
 Tensor with_element_changed(const Tensor& tensor, int64_t element, double delta) {
-  at::Tensor copy = internal::aten(tensor).clone().contiguous();
+  at::Tensor copy = internal::aten(tensor).cpu().clone().contiguous();
   copy.data_ptr<double>()[element] += delta;
   return internal::from_aten(copy);
 }
@@ -188,14 +190,28 @@ Tensors converted(const OpExample& example, DType dtype) {
   return inputs;
 }
 
+// Ops run on the device that COHORT_CONFORMANCE_DEVICE names, or on the CPU. Half of the inputs are
+// on that device, and half on the CPU.
 class OpConformance : public ::testing::TestWithParam<size_t> {
  protected:
+  OpConformance() {
+    if (const char* const device = std::getenv("COHORT_CONFORMANCE_DEVICE")) here_.emplace(device);
+  }
+
   const OpExample& example() const { return examples()[GetParam()]; }
   std::vector<Tensors> all_inputs() const {
     std::vector<Tensors> all{example().inputs};
     all.insert(all.end(), example().more_inputs.begin(), example().more_inputs.end());
+    for (Tensors& inputs : all) {
+      for (size_t i = 0; here_ && i < inputs.size(); i += 2) {
+        inputs[i] = internal::on_device(inputs[i], internal::value_device());
+      }
+    }
     return all;
   }
+
+ private:
+  std::optional<DeviceScope> here_;
 };
 
 TEST_P(OpConformance, InfersWhatItComputes) {

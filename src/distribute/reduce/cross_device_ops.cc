@@ -305,6 +305,9 @@ Choice choose(std::span<const std::string> devices) {
   if (cpus > 0) {
     return {std::make_shared<ReductionToOneDevice>(), "the devices are CPUs and accelerators"};
   }
+  if (internal::has_gpus()) {  // NCCL would take their addresses for those of CUDA
+    return {std::make_shared<ReductionToOneDevice>(), "the GPUs are simulated"};
+  }
   if (internal::nccl_library() == nullptr) {
     return {std::make_shared<ReductionToOneDevice>(), "the devices are GPUs, but there is no NCCL"};
   }
