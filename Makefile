@@ -8,10 +8,10 @@ DEMO_ARGS ?=
 FRESH ?= 'make run' 'make test'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test optional fresh format lint asan tsan soak docs bench compare install clean
+.PHONY: help setup run build test optional torch2 fresh format lint asan tsan soak docs bench compare install clean
 
 help:            ## this list
-	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z0-9 ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup:           ## install the Debian packages that are missing
 	@scripts/setup.sh
@@ -32,13 +32,20 @@ test: build      ## build everything, run all tests, and list what was left out
 
 # Debian does not have TensorBoard. Where PyPI can not be reached, its test is left out.
 optional:        ## install the packages of the optional parts too, and test these parts
-	@scripts/setup.sh --optional
+	@scripts/setup.sh --optional --docs
 	@build/python/bin/python3 -c 'import tensorboard' 2>/dev/null || \
 	  { python3 -m venv --system-site-packages build/python && build/python/bin/pip install --quiet tensorboard; } || \
 	  echo "make: TensorBoard could not be installed from PyPI"
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	@ctest --preset dev -j $(JOBS) -L optional; code=$$?; tools/left_out.py build/dev; exit $$code
+
+# LibTorch 2 is on PyPI only. Where that can not be reached, these tests are left out.
+torch2:          ## build against LibTorch 2 too, and run the tests of what touches LibTorch (cmake --preset torch2: all)
+	@scripts/setup.sh --torch2; code=$$?; \
+	if [ $$code -eq 3 ]; then echo "make: the tests with LibTorch 2 are left out; the reason stands above"; exit 0; fi; \
+	[ $$code -eq 0 ] && set -x && cmake --preset torch2 && \
+	  cmake --build --preset torch2 --target libtorch_tests -j $(JOBS) && ctest --preset torch2 -j $(JOBS) -L libtorch
 
 fresh:           ## run FRESH ('make run' 'make test') on a clean Debian 12 of its own, as an ordinary user (needs root)
 	@scripts/fresh.sh $(FRESH)

@@ -12,7 +12,7 @@
 
 #include "bare_grpc.h"
 #include "ratio.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 namespace {
 

@@ -35,7 +35,20 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/cohort-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/cohort-config.cmake
               ${PROJECT_BINARY_DIR}/cohort-config-version.cmake
               ${PROJECT_SOURCE_DIR}/cmake/CohortTorch.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/torch_probe.cc
         DESTINATION ${package_dir})
+
+# A LibTorch outside the system's directories stays where it is: the library and programs are told where that is, and
+# links to its own headers are installed.
+set(torch_headers ${COHORT_TORCH_HEADERS})
+set(torch_rpath "")
+if(NOT COHORT_TORCH_HEADERS STREQUAL COHORT_TORCH_INCLUDE)
+  cmake_path(GET COHORT_TORCH_CPU PARENT_PATH torch_directory)
+  set_target_properties(cohort PROPERTIES INSTALL_RPATH ${torch_directory})
+  set(torch_rpath " -Wl,-rpath,${torch_directory}")
+  install(DIRECTORY ${COHORT_TORCH_HEADERS}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/cohort/torch_headers)
+  set(torch_headers "\${libdir}/cohort/torch_headers")
+endif()
 
 # cohort.pc finds its prefix from where it lies, so that the installed tree may be moved.
 file(RELATIVE_PATH prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

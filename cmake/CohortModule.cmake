@@ -41,6 +41,12 @@ function(cohort_test_headers)
   target_precompile_headers(cohort_torch_test_pch PRIVATE <ATen/ATen.h>)
 endfunction()
 
+# The tests of what touches LibTorch: `make torch2` builds these, and runs those with the label libtorch.
+set(COHORT_LIBTORCH_TESTS
+  tensor_test kernels_test reduce_ops_test random_test shape_ops_test state_ops_test nn_ops_test image_ops_test
+  promotion_test autodiff_test in_place_test variables_test nn_test optim_test distribute_test
+  strategy_variables_test cross_device_test op_conformance_test torch_interop_test steady_torch_calls_test)
+
 # cohort_test(name SOURCES ... [SEPARATE ...] [LABELS unit] [TIMEOUT 60] [TORCH | LIGHT]) one test
 # program. LIGHT: it links cohort_light instead of the whole library. SEPARATE: those of the sources
 # that are compiled alone, because they use a name that another source of the program uses, too.
@@ -69,6 +75,9 @@ function(cohort_test name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   if(ARG_SEPARATE)
     set_source_files_properties(${ARG_SEPARATE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  if(name IN_LIST COHORT_LIBTORCH_TESTS)
+    list(APPEND ARG_LABELS libtorch)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")

@@ -63,6 +63,11 @@ if(COHORT_TESTS)
     PART "the check that clang takes the sources" REASON "no clang++ was found"
     REMEDY "apt-get install clang")
 
+  find_program(COHORT_DOXYGEN doxygen)
+  cohort_optional(DOXYGEN "${COHORT_DOXYGEN}"
+    PART "the test that the site of the documents has no broken link" REASON "no doxygen was found"
+    REMEDY "apt-get install doxygen")
+
   set(missing "")
   foreach(tool munged slurmctld slurmd srun sinfo)
     find_program(COHORT_TOOL_${tool} ${tool} PATHS /usr/sbin)

@@ -7,6 +7,9 @@
 #   scripts/setup.sh --optional …  the same, with the packages of the optional parts
 #   scripts/setup.sh --lint …      the same, with what `make lint` needs
 #   scripts/setup.sh --docs …      the same, with what `make docs` needs
+#   scripts/setup.sh --torch2 …    the same, and fetches LibTorch 2 from PyPI for `cmake --preset torch2`
+#
+# Exits with 3 where LibTorch 2 could not be fetched.
 #
 # COHORT_NO_SETUP=1 skips it: for machines where the libraries were put in place some other way.
 set -euo pipefail
@@ -63,6 +66,10 @@ readonly LINT_PACKAGES='
 clang-tidy              # finds what compilers do not warn of
 '
 
+readonly TORCH2_PACKAGES='
+python3-pip             # finds LibTorch 2, which is on PyPI only
+'
+
 readonly DOCS_PACKAGES='
 doxygen                 # the site of the documents and the public headers
 '
@@ -116,11 +123,13 @@ check_blas() {
 }
 
 main() {
+  local with_torch2=
   while true; do
     case ${1:-} in
       --optional) chosen+=$OPTIONAL_PACKAGES ;;
       --lint) chosen+=$LINT_PACKAGES ;;
       --docs) chosen+=$DOCS_PACKAGES ;;
+      --torch2) chosen+=$TORCH2_PACKAGES with_torch2=yes ;;
       *) break ;;
     esac
     shift
@@ -128,7 +137,7 @@ main() {
   case ${1:-} in
     '') ;;
     --list) packages && return ;;
-    *) echo "usage: scripts/setup.sh [--optional] [--lint] [--docs] [--list]" >&2 && exit 2 ;;
+    *) echo "usage: scripts/setup.sh [--optional] [--lint] [--docs] [--torch2] [--list]" >&2 && exit 2 ;;
   esac
   [[ -z ${COHORT_NO_SETUP:-} ]] || return 0
   if ! command -v dpkg-query >/dev/null; then
@@ -140,6 +149,7 @@ main() {
   mapfile -t missing < <(missing_packages)
   [[ ${#missing[@]} -eq 0 ]] || install_packages "${missing[@]}"
   check_blas
+  [[ -z $with_torch2 ]] || "$(dirname "$0")/fetch_torch.py"
 }
 
 main "$@"

@@ -24,8 +24,16 @@ def header(text):
     return re.sub(r"^( *)//((?: .*)?)$", shown, text, flags=re.M)
 
 
+def in_tree(path):
+    return path.resolve().relative_to(pathlib.Path.cwd())
+
+
+def is_of_site(path):
+    return path.suffix == ".md" and in_tree(path).parts[0] != "examples"
+
+
 def label(path, section):
-    page = path.resolve().relative_to(pathlib.Path.cwd()).with_suffix("")
+    page = in_tree(path).with_suffix("")
     return re.sub(r"[^A-Za-z0-9-]", "_", f"{page}-{section}")
 
 
@@ -36,9 +44,9 @@ def page(path, text):
         words, target = found.groups()
         name, _, section = target.partition("#")
         to = path.parent / name if name else path
-        if re.match(r"[a-z]+:", target) or (to.suffix == ".md" and not section):
+        if re.match(r"[a-z]+:", target) or (is_of_site(to) and not section):
             return found.group()
-        return f"[{words}](#{label(to, section)})" if section and to.suffix == ".md" else words
+        return f"[{words}](#{label(to, section)})" if section and is_of_site(to) else words
 
     def outside_code(line):
         parts = re.split(f"({CODE.pattern.replace('(', '(?:', 1)})", line)

@@ -8,14 +8,10 @@
 
 namespace cohort {
 
-namespace internal {
-class TrainingBackup;
-}
-
 // BackupOptions sets where and how often a BackupAndRestore saves.
 struct BackupOptions {
-  std::string directory =
-      {};  // of the backups; all workers must see it, and no other run may use it
+  // Where the backups are; all workers must see it, and no other run may use it.
+  std::string directory = {};
   int64_t every_steps = 100;
   int max_to_keep = 2;
   // How long the other workers wait for the restart of a lost worker.
@@ -61,19 +57,11 @@ class BackupAndRestore {
   // of a worker. Throws DeadlineExceeded if a lost worker does not return in time, and
   // FailedPrecondition, with host, process and run, if another run uses the directory.
   BackupReport run(const DistributedDataset& data, const Step& step);
-  const BackupReport& report() const { return report_; }
+  const BackupReport& report() const;
 
  private:
-  void train(const DistributedDataset& data, const Step& step);
-  // On all workers: continues from the last backup or from the beginning.
-  void resume(const DistributedDataset& data);
-  void back_up(DistributedIterator& iterator);
-  void recover(const DistributedDataset& data, const Status& why);
-
-  const int64_t every_steps_;
-  internal::Owned<internal::TrainingBackup> backup_;
-  std::string position_;  // of this worker; empty: at the beginning
-  BackupReport report_;
+  struct Impl;
+  internal::Owned<Impl> impl_;
 };
 
 }  // namespace cohort

@@ -1,10 +1,6 @@
 #pragma once
 
-#include <limits>
-
-#include "cohort/internal/owned.h"
-#include "cohort/summary.h"
-#include "cohort/trainer.h"
+#include "cohort/internal/delegating_callback.h"
 
 // The callbacks for Trainer::fit that most programs use.
 //
@@ -14,10 +10,6 @@
 //                                       std::make_shared<CsvLogger>("epochs.csv")}});
 
 namespace cohort {
-
-namespace internal {
-class Monitor;
-}
 
 // Whether a smaller or a larger figure is better. Auto: larger if the figure's name contains
 // "accuracy" or "auc", else smaller.
@@ -33,18 +25,10 @@ struct ModelCheckpointOptions {
 };
 // ModelCheckpoint keeps the last and the best state of the training in files. To load one, call
 // trainer.checkpoint().read("directory/best").
-class ModelCheckpoint : public Callback {
+class ModelCheckpoint : public internal::DelegatingCallback {
  public:
   // Throws InvalidArgument if the directory is empty.
   explicit ModelCheckpoint(const ModelCheckpointOptions& options);
-  ~ModelCheckpoint() override;
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  std::string save() const override;
-  void restore(const std::string& saved) override;
-
- private:
-  const ModelCheckpointOptions options_;
-  internal::Owned<internal::Monitor> monitor_;
 };
 
 // Options of EarlyStopping.
@@ -61,40 +45,16 @@ struct EarlyStoppingOptions {
 // EarlyStopping ends the training when a figure has stopped improving. A program that is started
 // again with the same FitOptions::backup does not continue a training that EarlyStopping ended. A
 // new fit() without a backup counts from the beginning.
-class EarlyStopping : public Callback {
+class EarlyStopping : public internal::DelegatingCallback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
-  ~EarlyStopping() override;
-  void on_fit_begin(Trainer& trainer) override;
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  void on_fit_end(Trainer& trainer) override;
-  std::string save() const override;
-  void restore(const std::string& saved) override;
-
- private:
-  bool is_enough() const { return waited_ > 0 && waited_ >= options_.patience; }
-
-  const EarlyStoppingOptions options_;
-  internal::Owned<internal::Monitor> monitor_;
-  int waited_ = 0;
-  std::vector<Tensor> best_;  // of the model's variables; empty if they will not be restored
-  bool restored_ = false;     // since then fit() has not begun
 };
 
 // LearningRateScheduler sets the learning rate before each epoch to rate(epoch, current rate). The
 // first epoch is 1. If the rate should change at each step, give the optimizer a schedule instead.
-class LearningRateScheduler : public Callback {
+class LearningRateScheduler : public internal::DelegatingCallback {
  public:
   explicit LearningRateScheduler(std::function<double(int epoch, double rate)> rate);
-  void on_fit_begin(Trainer& trainer) override;
-  void on_epoch_begin(Trainer& trainer) override;
-  std::string save() const override;
-  void restore(const std::string& saved) override;
-
- private:
-  const std::function<double(int, double)> rate_;
-  double set_ = std::numeric_limits<double>::quiet_NaN();  // the current rate
-  bool restored_ = false;                                  // since then fit() has not begun
 };
 
 // Options of ReduceOnPlateau.
@@ -107,36 +67,17 @@ struct ReduceOnPlateauOptions {
   double min_rate = 0;
 };
 // ReduceOnPlateau lowers the learning rate when a figure has stopped improving.
-class ReduceOnPlateau : public Callback {
+class ReduceOnPlateau : public internal::DelegatingCallback {
  public:
   explicit ReduceOnPlateau(const ReduceOnPlateauOptions& options = {});
-  ~ReduceOnPlateau() override;
-  void on_fit_begin(Trainer& trainer) override;
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  std::string save() const override;
-  void restore(const std::string& saved) override;
-
- private:
-  const ReduceOnPlateauOptions options_;
-  internal::Owned<internal::Monitor> monitor_;
-  int waited_ = 0;
-  double rate_ = std::numeric_limits<double>::quiet_NaN();    // the last rate set here, if any
-  double before_ = std::numeric_limits<double>::quiet_NaN();  // the rate before its changes
-  bool restored_ = false;                                     // since then fit() has not begun
 };
 
 // CsvLogger appends a line for each epoch to a CSV file: "epoch,accuracy,loss,...". Throws
 // InvalidArgument if the file has lines with other columns. If the training resumes from a backup
 // and repeats the last epoch in the file, the new line replaces the old one.
-class CsvLogger : public Callback {
+class CsvLogger : public internal::DelegatingCallback {
  public:
   explicit CsvLogger(std::string path);
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  void restore(const std::string& saved) override;
-
- private:
-  const std::string path_;
-  bool restored_ = false;  // since then no line was written
 };
 
 // Options of TensorBoard.
@@ -149,25 +90,10 @@ struct TensorBoardOptions {
 // TensorBoard writes figures for TensorBoard: the figures of steps under "step/", those of epochs
 // under "epoch/". When a training resumes, TensorBoard drops the earlier figures of the steps that
 // are repeated.
-class TensorBoard : public Callback {
+class TensorBoard : public internal::DelegatingCallback {
  public:
   // Throws InvalidArgument if the directory is empty, or if every_steps is below 1.
   explicit TensorBoard(const TensorBoardOptions& options);
-  void on_fit_begin(Trainer& trainer) override;
-  void on_epoch_begin(Trainer& trainer) override;
-  void on_step_end(Trainer& trainer, const Logs& so_far) override;
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  void on_fit_end(Trainer& trainer) override;
-  void restore(const std::string& saved) override;
-
- private:
-  void add(const std::string& prefix, const Logs& logs, int64_t step);
-
-  const TensorBoardOptions options_;
-  internal::Owned<SummaryWriter> writer_;  // on the chief only
-  int64_t step_seen_ = 0;                  // the step of the last call
-  int64_t examples_before_ = 0;            // of the running epoch, before this process resumed it
-  bool restored_ = false;                  // since then fit() has not begun
 };
 
 // The functions of a LambdaCallback. An empty function does nothing.
@@ -179,17 +105,9 @@ struct LambdaCallbacks {
   std::function<void(Trainer&)> on_fit_end = nullptr;
 };
 // LambdaCallback calls functions, so that a callback needs no class of its own.
-class LambdaCallback : public Callback {
+class LambdaCallback : public internal::DelegatingCallback {
  public:
-  explicit LambdaCallback(LambdaCallbacks functions) : functions_(std::move(functions)) {}
-  void on_fit_begin(Trainer& trainer) override;
-  void on_epoch_begin(Trainer& trainer) override;
-  void on_step_end(Trainer& trainer, const Logs& so_far) override;
-  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
-  void on_fit_end(Trainer& trainer) override;
-
- private:
-  const LambdaCallbacks functions_;
+  explicit LambdaCallback(LambdaCallbacks functions);
 };
 
 }  // namespace cohort

@@ -21,23 +21,9 @@
 namespace cohort {
 
 class Checkpoint;
-namespace data {
-class Iterator;
-}
 namespace metrics {
 class Metric;
 }
-namespace optim {
-class Optimizer;
-}
-namespace internal {
-class CheckpointFiles;
-class CheckpointImpl;
-class CheckpointManagerImpl;
-class SaverImpl;
-struct RestoreState;
-struct Tracked;
-}  // namespace internal
 
 // ---- Reading a checkpoint
 
@@ -249,8 +235,7 @@ class Trackable {
   requires requires(const Part& module) {
     { module.named_variables() } -> std::same_as<nn::NamedVariables>;
   }
-  Trackable(const Part& module)
-      : Trackable([module] { return module.named_variables(); }, nullptr) {}
+  Trackable(const Part& module);
   // The number of updates and the slots of an optimizer. A slot that is created after restore()
   // begins with its saved value. The optimizer must outlive the checkpoint. So must a metric.
   Trackable(optim::Optimizer& optimizer);
@@ -269,11 +254,7 @@ class Trackable {
   // its checkpoint needs variables of the strategy, or the scope of the strategy around save and
   // restore.
   template <typename Dataset, typename Iterator>
-  static Trackable position(const Dataset& dataset, Iterator& iterator) {
-    return bytes(
-        [&iterator] { return iterator.save(); },
-        [dataset, &iterator](const std::string& saved) { iterator = dataset.iterator(saved); });
-  }
+  static Trackable position(const Dataset& dataset, Iterator& iterator);
 
  private:
   friend class internal::CheckpointImpl;
@@ -399,3 +380,5 @@ class CheckpointManager {
 };
 
 }  // namespace cohort
+
+#include "cohort/internal/checkpoint_inl.h"  // IWYU pragma: export

@@ -35,6 +35,7 @@
 #include "cohort/shape.h"                // IWYU pragma: export
 #include "cohort/sharded_variable.h"     // IWYU pragma: export
 #include "cohort/strategy.h"             // IWYU pragma: export
+#include "cohort/strategy_extended.h"    // IWYU pragma: export
 #include "cohort/summary.h"              // IWYU pragma: export
 #include "cohort/tensor.h"               // IWYU pragma: export
 #include "cohort/trainer.h"              // IWYU pragma: export

@@ -9,12 +9,6 @@
 
 namespace cohort {
 
-namespace internal {
-class CollectiveGroup;
-class PackMemory;
-struct CollectiveAccess;
-}  // namespace internal
-
 // Pack holds tensors of one dtype side by side, in memory that the members of a group share if they
 // share a host. An all-reduce then takes the values from where they were written and puts the
 // results there, which is several times as fast as an all-reduce of tensors. It suits gradients,

@@ -182,14 +182,10 @@ class ClusterCoordinator {
   // fail. Throws InvalidArgument for a RemoteValue without `remote_arguments`, and
   // FailedPrecondition, which names the cause, if the function or an argument cannot be sent.
   template <typename F, typename... Args>
-  auto schedule(const F& f, const Args&... args) {
-    return schedule_at(std::nullopt, f, args...);
-  }
+  auto schedule(const F& f, const Args&... args);
   // The same on this worker and no other.
   template <typename F, typename... Args>
-  auto schedule_on(int worker, const F& f, const Args&... args) {
-    return schedule_at(worker, f, args...);
-  }
+  auto schedule_on(int worker, const F& f, const Args&... args);
   // The same on every worker; returns one result per worker.
   template <typename F, typename... Args>
   auto run_on_each_worker(const F& f, const Args&... args);
@@ -236,10 +232,6 @@ class ClusterCoordinator {
  private:
   template <typename F, typename... Args>
   auto schedule_at(std::optional<int> worker, const F& f, const Args&... args);
-  std::shared_ptr<internal::RemoteResult> enqueue(
-      std::optional<int> worker, const std::function<internal::TracedCall()>& trace,
-      const internal::RemoteArguments& remote, std::shared_ptr<const void>& structure);
-  PerWorkerDataset make_per_worker(const std::function<internal::PerWorkerSpec()>& make);
 
   std::shared_ptr<internal::ClusterCoordinatorState> state_;
 };

@@ -8,10 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-class NcclGroups;  // communicators, by devices
-}
-
 // CommunicationImplementation names the library that carries a reduction between devices.
 enum class CommunicationImplementation { Auto, Ring, Nccl };
 // Parses "auto", "ring" or "nccl" in any letter case. Throws InvalidArgument, with a list of the
@@ -95,9 +91,9 @@ class CrossDeviceOps {
   // divides means and joins rows. In a function around run(), the caller asks once for each trace,
   // with symbols: use Cohort's ops only, and count runs elsewhere. In eager steps, steps of a
   // TorchModule and a function inside run(), the caller asks in every step, with values.
-  virtual std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
-                                                        std::span<const ReduceRequest> requests,
-                                                        const CommunicationOptions& options) = 0;
+  using TensorLists = std::vector<std::vector<Tensor>>;
+  virtual TensorLists reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+                                   const CommunicationOptions& options) = 0;
 };
 
 // ReductionToOneDevice copies all components to one device, reduces them there and copies the
@@ -110,9 +106,8 @@ class ReductionToOneDevice : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
-                                                std::span<const ReduceRequest> requests,
-                                                const CommunicationOptions& options) override;
+  TensorLists reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+                           const CommunicationOptions& options) override;
 
  private:
   std::string device_;
@@ -127,9 +122,8 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
-                                                std::span<const ReduceRequest> requests,
-                                                const CommunicationOptions& options) override;
+  TensorLists reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+                           const CommunicationOptions& options) override;
 
  private:
   int num_packs_;
@@ -145,9 +139,8 @@ class NcclAllReduce : public CrossDeviceOps {
  protected:
   // Whether NCCL can read and write the device's memory.
   virtual bool reaches(const DeviceName& device) const;
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
-                                                std::span<const ReduceRequest> requests,
-                                                const CommunicationOptions& options) override;
+  TensorLists reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+                           const CommunicationOptions& options) override;
 
  private:
   int num_packs_;
@@ -162,9 +155,8 @@ class DirectAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
-                                                std::span<const ReduceRequest> requests,
-                                                const CommunicationOptions& options) override;
+  TensorLists reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+                           const CommunicationOptions& options) override;
 };
 
 // Returns a strategy's default algorithm for these devices, and logs (info) which and why.

@@ -4,6 +4,8 @@
 
 #include "cohort/element.h"
 #include "cohort/internal/data_function.h"
+#include "cohort/internal/named_function.h"
+#include "cohort/internal/number_or.h"
 
 // Input pipelines. A dataset describes where elements come from and which stages they pass;
 // cohort/readers.h has the datasets that read files.
@@ -19,14 +21,6 @@ namespace cohort::data {
 
 class Dataset;
 
-namespace internal {
-class Node;
-class IteratorBase;
-struct DatasetAccess;
-[[noreturn]] void raise_negative_cardinality(int64_t count);
-[[noreturn]] void raise_no_count(std::string_view cardinality);
-}  // namespace internal
-
 // Cardinality is the number of elements of a dataset: a number, kInfinite or kUnknownCardinality.
 // It compares with numbers. kInfinite is larger than every number; kUnknownCardinality is neither
 // smaller nor larger than any.
@@ -35,37 +29,22 @@ struct DatasetAccess;
 class Cardinality {
  public:
   // Throws InvalidArgument if `count` is negative.
-  constexpr Cardinality(int64_t count) : count_(count) {
-    if (count < 0) internal::raise_negative_cardinality(count);
-  }
+  constexpr Cardinality(int64_t count);
   static constexpr Cardinality infinite() { return Cardinality(Kind::Infinite); }
   static constexpr Cardinality unknown() { return Cardinality(Kind::Unknown); }
 
   constexpr bool is_number() const { return kind_ == Kind::Number; }
   // Throws FailedPrecondition unless the cardinality is a number.
-  constexpr int64_t count() const {
-    if (!is_number()) internal::raise_no_count(name());
-    return count_;
-  }
+  constexpr int64_t count() const;
   std::string to_string() const;  // "4", "infinite" or "unknown"
 
   friend constexpr bool operator==(Cardinality, Cardinality) = default;
-  friend constexpr std::partial_ordering operator<=>(Cardinality a, Cardinality b) {
-    if (a == b) return std::partial_ordering::equivalent;
-    if (a.kind_ == Kind::Unknown || b.kind_ == Kind::Unknown) {
-      return std::partial_ordering::unordered;
-    }
-    if (a.kind_ != b.kind_) return a.kind_ <=> b.kind_;
-    return a.count_ <=> b.count_;
-  }
+  friend constexpr std::partial_ordering operator<=>(Cardinality a, Cardinality b);
   friend std::ostream& operator<<(std::ostream& out, Cardinality cardinality);
 
  private:
   enum class Kind : int8_t { Number, Infinite, Unknown };
   explicit constexpr Cardinality(Kind kind) : kind_(kind) {}
-  constexpr std::string_view name() const {
-    return kind_ == Kind::Infinite ? "infinite" : "unknown";
-  }
 
   Kind kind_ = Kind::Number;
   int64_t count_ = 0;
@@ -75,39 +54,13 @@ inline constexpr Cardinality kUnknownCardinality = Cardinality::unknown();
 
 // IntOrAutotune is a number of threads or of buffered elements, or kAutotune: the library chooses
 // the number. Stages throw InvalidArgument if the number is negative.
-class IntOrAutotune {
- public:
-  constexpr IntOrAutotune(int number) : number_(number) {}
-  static constexpr IntOrAutotune autotune() { return IntOrAutotune(std::nullopt); }
-
-  constexpr bool is_autotune() const { return !number_.has_value(); }
-  // Returns the number, or nullopt for kAutotune.
-  constexpr std::optional<int> number() const { return number_; }
-  friend constexpr bool operator==(IntOrAutotune, IntOrAutotune) = default;
-
- private:
-  explicit constexpr IntOrAutotune(std::nullopt_t) {}
-
-  std::optional<int> number_;
-};
-inline constexpr IntOrAutotune kAutotune = IntOrAutotune::autotune();
+using IntOrAutotune = internal::NumberOr<int, struct AutotuneTag>;
+inline constexpr IntOrAutotune kAutotune = IntOrAutotune::no_number();
 
 // ShardCount is the number of shards of Dataset::shard(), or kShardHint: the strategy that
 // distributes the dataset sets count and index, under AutoShardPolicy::Hint.
-class ShardCount {
- public:
-  constexpr ShardCount(int64_t count) : count_(count) {}
-  static constexpr ShardCount hint() { return ShardCount(std::nullopt); }
-
-  // Returns the number, or nullopt for kShardHint.
-  constexpr std::optional<int64_t> count() const { return count_; }
-
- private:
-  explicit constexpr ShardCount(std::nullopt_t) {}
-
-  std::optional<int64_t> count_;
-};
-inline constexpr ShardCount kShardHint = ShardCount::hint();
+using ShardCount = internal::NumberOr<int64_t, struct ShardHintTag>;
+inline constexpr ShardCount kShardHint = ShardCount::no_number();
 
 // How a strategy divides a dataset among workers. Auto means File if the dataset reads files,
 // whatever their number, and Data otherwise. Distributing the dataset throws InvalidArgument if it
@@ -196,63 +149,46 @@ struct SampleOptions {
 // tensors works as well. A callable of numbers, spans of numbers and std::arrays runs without
 // making tensors, which makes it the fastest kind of map.
 //
-// Parallel stages call the function from several threads at the same time.
-class Function {
+// Parallel stages call the function from several threads at the same time. name() is the name under
+// which the function was registered. If the name is empty, the function cannot be sent to another
+// process.
+class Function : public internal::NamedFunction<Element(const Element&)> {
  public:
   template <typename F>
   requires(!std::same_as<std::remove_cvref_t<F>, Function>) Function(F&& callable);
-
-  Element operator()(const Element& element) const { return call_(element); }
-  // The name under which the function was registered. If it is empty, the function cannot be sent
-  // to another process.
-  const std::string& name() const { return name_; }
 
  private:
   friend struct internal::DatasetAccess;
   Function() = default;
 
-  std::function<Element(const Element&)> call_;
   std::shared_ptr<const internal::RowFunction> rows_;
-  std::string name_;
 };
 
 // DatasetFunction maps an element to a dataset, for flat_map and interleave.
-class DatasetFunction {
+class DatasetFunction : public internal::NamedFunction<Dataset(const Element&)> {
  public:
   template <typename F>
   requires(!std::same_as<std::remove_cvref_t<F>, DatasetFunction>) DatasetFunction(F&& callable);
 
-  Dataset operator()(const Element& element) const;
-  const std::string& name() const { return name_; }
-
  private:
   friend struct internal::DatasetAccess;
   DatasetFunction() = default;
-
-  std::function<Dataset(const Element&)> call_;
-  std::string name_;
 };
 
 // Returns the next element of a generator, or nullopt at the end.
 using NextFunction = std::function<std::optional<Element>()>;
 // GeneratorFunction is called at the start of each iteration and returns the NextFunction that
 // makes the elements of that iteration.
-class GeneratorFunction {
+class GeneratorFunction : public internal::NamedFunction<NextFunction()> {
  public:
   template <typename F>
   requires(!std::same_as<std::remove_cvref_t<F>, GeneratorFunction> &&
            std::is_invocable_r_v<NextFunction, F&>) GeneratorFunction(F&& callable)
-      : start_(std::forward<F>(callable)) {}
-
-  NextFunction operator()() const { return start_(); }
-  const std::string& name() const { return name_; }
+      : NamedFunction(std::forward<F>(callable)) {}
 
  private:
   friend struct internal::DatasetAccess;
   GeneratorFunction() = default;
-
-  std::function<NextFunction()> start_;
-  std::string name_;
 };
 
 // Registers a function under a name by which serialized datasets refer to it, and returns the

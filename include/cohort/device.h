@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/internal/thread_scope.h"
+
 namespace cohort {
 
 // DeviceName is the name of a device, /job:worker/replica:0/task:1/device:CPU:0, or a pattern of
@@ -94,21 +96,13 @@ using DeviceFunction = std::function<std::string(const DeviceRequest&)>;
 //
 // Scopes nest. The device is found from the innermost scope to the outermost: a name fills in what
 // is still open, a function (in graphs only) replaces what was found, and nullptr ends the search.
-// Scopes end in reverse order.
-class [[nodiscard]] DeviceScope {
+// Scopes end in reverse order: close() throws FailedPrecondition, and leaves the scope open, if a
+// scope that was opened later is still open.
+class [[nodiscard]] DeviceScope : public internal::ThreadScope {
  public:
   explicit DeviceScope(std::string_view name);
   explicit DeviceScope(DeviceFunction function);
   explicit DeviceScope(std::nullptr_t);
-  ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-  // Ends the scope. Throws FailedPrecondition, and leaves the scope open, if a scope that was
-  // opened later is still open.
-  void close();
-
- private:
-  uint64_t ticket_;
 };
 
 // Opens a DeviceScope. If this process does not have the device, the first operation that should

@@ -8,11 +8,6 @@
 namespace cohort {
 
 class Strategy;
-namespace internal {
-struct DistributedInput;
-class DistributedInputIterator;
-}  // namespace internal
-
 // InputContext tells a function that makes one input pipeline which of how many pipelines it makes.
 class InputContext {
  public:

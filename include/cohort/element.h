@@ -10,14 +10,6 @@ namespace cohort::data {
 class Dataset;  // cohort/dataset.h
 
 class Element;
-namespace internal {
-struct Structure;
-struct ElementAccess;
-// Returns the part of replica `index` if the element was dealt out to replicas, and the whole
-// element otherwise. Throws InvalidArgument if it was dealt out to fewer replicas.
-Element element_of_replica(const Element& element, size_t index);
-}  // namespace internal
-
 // Element is one element of a dataset: a tensor, a tuple of elements, or a map from names to
 // elements. It is cheap to copy. An element that is one tensor converts to the tensor. Structured
 // bindings take an element apart. Without unpack() or as() they expect two tensors:
@@ -67,19 +59,11 @@ class Element {
   // Returns the N tensors of the element, from left to right. Throws InvalidArgument if the element
   // does not have N tensors.
   template <size_t N>
-  std::array<Tensor, N> unpack() const {
-    check_tensors(N);
-    std::array<Tensor, N> parts;
-    for (size_t i = 0; i < N; ++i) parts[i] = tensors_[i];
-    return parts;
-  }
+  std::array<Tensor, N> unpack() const;
   // Returns tensor `I` of an element of two, for structured bindings. Throws InvalidArgument unless
   // the element has two tensors.
   template <size_t I>
-  Tensor get() const {
-    check_tensors(2);
-    return tensors_[I];
-  }
+  Tensor get() const;
 
   // A tensor prints as itself, a tuple as "(a, b)", a map as "{'name': a}", a dataset as "[a, b]".
   std::string to_string() const;
@@ -124,9 +108,4 @@ class ElementSpec {
 
 }  // namespace cohort::data
 
-template <>
-struct std::tuple_size<cohort::data::Element> : std::integral_constant<size_t, 2> {};
-template <size_t I>
-struct std::tuple_element<I, cohort::data::Element> {
-  using type = cohort::Tensor;
-};
+#include "cohort/internal/element_inl.h"  // IWYU pragma: export

@@ -91,21 +91,11 @@ class Error : public std::runtime_error {
 // Throws `status` as an Error unless it is OK.
 void throw_if_error(const Status& status);
 
-namespace internal {
-// Returns the exception that is being handled as a Status. Call it only inside a catch block.
-Status status_of_current_exception() noexcept;
-}  // namespace internal
-
 // Runs `body` and returns what it threw, or OK. A std::exception that is not an Error becomes
 // Unknown, with its text; std::bad_alloc becomes ResourceExhausted.
 template <std::invocable Body>
-Status capture_status(Body&& body) noexcept {
-  try {
-    std::forward<Body>(body)();
-    return {};
-  } catch (...) {
-    return internal::status_of_current_exception();
-  }
-}
+Status capture_status(Body&& body) noexcept;
 
 }  // namespace cohort
+
+#include "cohort/internal/error_inl.h"  // IWYU pragma: export

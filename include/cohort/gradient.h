@@ -9,10 +9,6 @@ namespace cohort {
 
 class Variable;
 
-namespace internal {
-class Tape;
-}
-
 // IndexedSlices holds some rows of a tensor whose other rows are zero. The gradient of a look-up in
 // a large table has this form: it names the rows that were read and leaves the others out. If a row
 // occurs several times, its values add up.
@@ -108,16 +104,7 @@ class GradientTape {
                      const GradientOptions& options = {}, Site site = Site::here());
 
   // The tape records nothing while a Pause exists. stop_recording() makes one.
-  class [[nodiscard]] Pause {
-   public:
-    explicit Pause(internal::Tape& tape);
-    ~Pause();
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
-
-   private:
-    internal::Tape& tape_;
-  };
+  class Pause;
   Pause stop_recording();
 
   // Forgets what was recorded and watched, and starts to record again.
@@ -141,3 +128,5 @@ std::vector<Tensor> custom_gradient(
     const std::vector<Tensor>& inputs, Site site = Site::here());
 
 }  // namespace cohort
+
+#include "cohort/internal/tape_pause.h"  // IWYU pragma: export

@@ -1,13 +1,9 @@
 #pragma once
 
 #include "cohort/gradient.h"
+#include "cohort/internal/thread_scope.h"
 
 namespace cohort {
-
-namespace internal {
-class GraphImpl;
-struct GraphAccess;
-}  // namespace internal
 
 // NodeInfo describes one node of a graph. Graph::nodes() returns it.
 struct NodeInfo {
@@ -32,22 +28,14 @@ struct NodeInfo {
 //
 // Nodes are never removed. Copies share one graph. Thread-safe, but the order of nodes that two
 // threads add at the same time is not defined.
-// adds while another builds comes in no particular order.
 class Graph {
  public:
   Graph();
 
   // While a Scope exists, the op functions that its thread calls add nodes to the graph.
-  class [[nodiscard]] Scope {
+  class [[nodiscard]] Scope : public internal::ThreadScope {
    public:
     explicit Scope(std::shared_ptr<internal::GraphImpl> graph);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    void close();
-
-   private:
-    uint64_t ticket_;
   };
   Scope as_default();
 
@@ -104,46 +92,25 @@ Tensor constant(const Tensor& value, std::string_view name = "Const", Site site 
 
 // NameScope puts "name/" before the names of nodes. A name that is taken gets a number: "name_1".
 // An empty name removes all prefixes.
-class [[nodiscard]] NameScope {
+class [[nodiscard]] NameScope : public internal::ThreadScope {
  public:
   explicit NameScope(std::string_view name);
-  ~NameScope();
-  NameScope(const NameScope&) = delete;
-  NameScope& operator=(const NameScope&) = delete;
-  void close();
-
- private:
-  uint64_t ticket_;
 };
 inline NameScope name_scope(std::string_view name) { return NameScope(name); }
 
 // ControlDependencies makes new nodes run only after the given nodes.
-class [[nodiscard]] ControlDependencies {
+class [[nodiscard]] ControlDependencies : public internal::ThreadScope {
  public:
   explicit ControlDependencies(const std::vector<Tensor>& before);
-  ~ControlDependencies();
-  ControlDependencies(const ControlDependencies&) = delete;
-  ControlDependencies& operator=(const ControlDependencies&) = delete;
-  void close();
-
- private:
-  uint64_t ticket_;
 };
 inline ControlDependencies control_dependencies(const std::vector<Tensor>& before) {
   return ControlDependencies(before);
 }
 
 // Colocation places new nodes on the device of `tensor`. Device scopes do not apply to them.
-class [[nodiscard]] Colocation {
+class [[nodiscard]] Colocation : public internal::ThreadScope {
  public:
   explicit Colocation(const Tensor& tensor);
-  ~Colocation();
-  Colocation(const Colocation&) = delete;
-  Colocation& operator=(const Colocation&) = delete;
-  void close();
-
- private:
-  uint64_t ticket_ = 0;
 };
 inline Colocation colocate_with(const Tensor& tensor) { return Colocation(tensor); }
 
@@ -155,16 +122,9 @@ inline Colocation colocate_with(const Tensor& tensor) { return Colocation(tensor
 //   const Graph::Scope building = graph.as_default();
 //   const Container mine = container("experiment_1");
 //   Variable weights(zeros({2, 3}), {.name = "weights"});
-class [[nodiscard]] Container {
+class [[nodiscard]] Container : public internal::ThreadScope {
  public:
   explicit Container(std::string_view name);
-  ~Container();
-  Container(const Container&) = delete;
-  Container& operator=(const Container&) = delete;
-  void close();
-
- private:
-  uint64_t ticket_;
 };
 inline Container container(std::string_view name) { return Container(name); }
 

@@ -15,10 +15,6 @@
 
 namespace cohort {
 
-namespace internal {
-class EveryTimer;
-}
-
 // SessionRunArgs is what a hook adds to a run.
 struct SessionRunArgs {
   std::vector<Tensor> fetches = {};
@@ -98,6 +94,26 @@ class SessionSaver {
 std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options = {},
                                                  Site site = Site::here());
 
+namespace internal {
+// DelegatingHook passes each call on to the hook that it is made of. The hooks below derive from
+// it, so that their state and code are in a .cc file.
+class DelegatingHook : public SessionRunHook {
+ public:
+  void begin() override;
+  void prepare_graph() override;
+  void after_create_session(Session& session, Coordinator& coordinator) override;
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
+  void end(Session& session) override;
+
+ protected:
+  explicit DelegatingHook(std::unique_ptr<SessionRunHook> hook);
+
+ private:
+  const Owned<SessionRunHook> hook_;
+};
+}  // namespace internal
+
 // ---- Hooks that stop
 
 // StopAtStepOptions sets the last step. Exactly one of the fields must be set (InvalidArgument).
@@ -110,18 +126,9 @@ struct StopAtStepOptions {
 //   MonitoredTrainingSession session(
 //       {.hooks = {std::make_shared<StopAtStepHook>(StopAtStepOptions{.last_step = 1000}),
 //                  std::make_shared<NanTensorHook>(loss)}});
-class StopAtStepHook : public SessionRunHook {
+class StopAtStepHook : public internal::DelegatingHook {
  public:
   explicit StopAtStepHook(const StopAtStepOptions& options);
-  void begin() override;
-  void after_create_session(Session& session, Coordinator& coordinator) override;
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-
- private:
-  const std::optional<int64_t> num_steps_;
-  std::optional<int64_t> last_step_;
-  Tensor global_step_;
 };
 
 // OnNan sets what NanTensorHook does when the loss is NaN.
@@ -130,15 +137,9 @@ enum class OnNan {
   Stop,   // logs a warning and ends the loop
 };
 // NanTensorHook checks after each run whether a loss is NaN.
-class NanTensorHook : public SessionRunHook {
+class NanTensorHook : public internal::DelegatingHook {
  public:
   explicit NanTensorHook(Tensor loss, OnNan action = OnNan::Throw);
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-
- private:
-  const Tensor loss_;
-  const OnNan action_;
 };
 
 // ---- Hooks that act at intervals
@@ -159,24 +160,10 @@ struct CheckpointSaverOptions {
 };
 // CheckpointSaverHook saves the variables after the creation of the session, then at each interval,
 // and at the end unless the last step is already saved.
-class CheckpointSaverHook : public SessionRunHook {
+class CheckpointSaverHook : public internal::DelegatingHook {
  public:
   // Throws InvalidArgument if checkpoint_dir is empty.
   explicit CheckpointSaverHook(const CheckpointSaverOptions& options);
-  ~CheckpointSaverHook() override;
-  void begin() override;
-  void prepare_graph() override;
-  void after_create_session(Session& session, Coordinator& coordinator) override;
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-  void end(Session& session) override;
-
- private:
-  void save(Session& session, int64_t step);
-
-  const CheckpointSaverOptions options_;
-  internal::Owned<internal::EveryTimer> timer_;
-  Tensor global_step_;
 };
 
 // StepCounterOptions sets how often a StepCounterHook reports.
@@ -185,18 +172,9 @@ struct StepCounterOptions {
   std::shared_ptr<ScalarSink> summary_writer = nullptr;  // receives "global_step/sec"
 };
 // StepCounterHook logs the number of steps per second, at level info, and writes it as a summary.
-class StepCounterHook : public SessionRunHook {
+class StepCounterHook : public internal::DelegatingHook {
  public:
   explicit StepCounterHook(const StepCounterOptions& options = {});
-  ~StepCounterHook() override;
-  void begin() override;
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-
- private:
-  const StepCounterOptions options_;
-  internal::Owned<internal::EveryTimer> timer_;
-  Tensor global_step_;
 };
 
 // SummarySaverOptions sets which scalars a SummarySaverHook writes, and how often.
@@ -207,21 +185,9 @@ struct SummarySaverOptions {
 };
 // SummarySaverHook writes the values of scalars as summaries, at the first run and then at each
 // interval. Throws InvalidArgument without scalars or a writer.
-class SummarySaverHook : public SessionRunHook {
+class SummarySaverHook : public internal::DelegatingHook {
  public:
   explicit SummarySaverHook(const SummarySaverOptions& options);
-  ~SummarySaverHook() override;
-  void begin() override;
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-  void end(Session& session) override;
-
- private:
-  const SummarySaverOptions options_;
-  internal::Owned<internal::EveryTimer> timer_;
-  Tensor global_step_;
-  int64_t next_step_ = 0;
-  bool asked_ = false;
 };
 
 // LoggingTensorOptions sets what a LoggingTensorHook prints.
@@ -232,32 +198,15 @@ struct LoggingTensorOptions {
   std::function<void(const std::string& line)> write = nullptr;  // nullptr: stderr
 };
 // LoggingTensorHook prints "loss = 0.25, rate = 0.1". Throws InvalidArgument without tensors.
-class LoggingTensorHook : public SessionRunHook {
+class LoggingTensorHook : public internal::DelegatingHook {
  public:
   explicit LoggingTensorHook(const LoggingTensorOptions& options);
-  ~LoggingTensorHook() override;
-  SessionRunArgs before_run(SessionRunContext& context) override;
-  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
-  void end(Session& session) override;
-
- private:
-  void print(const std::vector<Tensor>& values) const;
-
-  LoggingTensorOptions options_;
-  std::vector<Tensor> fetches_;
-  internal::Owned<internal::EveryTimer> timer_;
-  int64_t runs_ = 0;
-  bool asked_ = false;
 };
 
 // FeedFnHook calls `feed` before each run and feeds what it returns.
-class FeedFnHook : public SessionRunHook {
+class FeedFnHook : public internal::DelegatingHook {
  public:
-  explicit FeedFnHook(std::function<Feeds()> feed) : feed_(std::move(feed)) {}
-  SessionRunArgs before_run(SessionRunContext&) override { return {.feeds = feed_()}; }
-
- private:
-  const std::function<Feeds()> feed_;
+  explicit FeedFnHook(std::function<Feeds()> feed);
 };
 
 }  // namespace cohort

@@ -10,11 +10,6 @@
 
 namespace cohort {
 
-namespace internal {
-class MonitoredSessionImpl;
-class SessionManager;
-}  // namespace internal
-
 // Scaffold holds the ops and functions that make a model ready to train. An op that is left
 // undefined is created with the session: init_op initialises the global variables, local_init_op
 // the local variables, and the ready ops list the variables that have no value.

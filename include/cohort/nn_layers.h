@@ -8,13 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-struct KernelAndBias;  // what Dense and Conv2d share
-template <typename T>
-class MadeOnce;  // a value that the copies of a layer share
-struct ModuleState;
-}  // namespace internal
-
 namespace nn {
 
 // Initializer returns the initial value of a variable of that shape and dtype.
@@ -105,15 +98,13 @@ class Module {
     return part;
   }
   Variable register_variable(std::string_view name, Variable variable);
-  // The same for a variable that may be missing.
-  std::optional<Variable> register_variable(std::string_view name,
-                                            std::optional<Variable> variable);
   // Adds a penalty to losses(), which calls `loss` for it. `loss` returns a scalar.
   void add_loss(std::function<Tensor()> loss);
   // Adds the penalty on a variable to losses(). An empty regularizer adds nothing.
   void add_regularizer(const Variable& variable, const Regularizer& regularizer);
 
  private:
+  friend struct internal::ModuleAccess;
   void adopt(std::string_view name, const Module& part);
 
   std::shared_ptr<internal::ModuleState> state_;
@@ -139,22 +130,12 @@ class Dense : public Module {
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the layer has its number of inputs.
-  Variable kernel() const { return weights().kernel; }
-  std::optional<Variable> bias() const { return weights().bias; }
+  Variable kernel() const;
+  std::optional<Variable> bias() const;
 
  private:
-  friend struct internal::KernelAndBias;
-  struct Weights {
-    Variable kernel;
-    std::optional<Variable> bias;
-  };
-  const Weights& weights() const;
-  const Weights& make_weights(int64_t inputs, const void* first_call_of = nullptr) const;
-  Tensor before_activation(const Tensor& x) const;
-
-  int64_t outputs_;
-  DenseOptions options_;
-  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 // Conv2dLayerOptions sets the geometry, activation, bias and initial variables of a Conv2d layer.
@@ -181,33 +162,19 @@ class Conv2d : public Module {
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the layer has its number of input channels.
-  Variable kernel() const { return weights().kernel; }
-  std::optional<Variable> bias() const { return weights().bias; }
+  Variable kernel() const;
+  std::optional<Variable> bias() const;
 
  private:
-  friend struct internal::KernelAndBias;
-  struct Weights {
-    Variable kernel;
-    std::optional<Variable> bias;
-  };
-  const Weights& weights() const;
-  const Weights& make_weights(int64_t input_channels, const void* first_call_of = nullptr) const;
-  Tensor before_activation(const Tensor& x) const;
-
-  int64_t output_channels_;
-  Size2d kernel_size_;
-  Conv2dLayerOptions options_;
-  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 // MaxPool2d computes max_pool2d() with these options.
 class MaxPool2d {
  public:
-  MaxPool2d(Size2d window, const Pool2dOptions& options = {})
-      : window_(window), options_(options) {}
-  Tensor operator()(const Tensor& x, Site site = Site::here()) const {
-    return max_pool2d(x, window_, options_, site);
-  }
+  MaxPool2d(Size2d window, const Pool2dOptions& options = {});
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
  private:
   Size2d window_;
@@ -217,11 +184,8 @@ class MaxPool2d {
 // AvgPool2d computes avg_pool2d() with these options.
 class AvgPool2d {
  public:
-  AvgPool2d(Size2d window, const Pool2dOptions& options = {})
-      : window_(window), options_(options) {}
-  Tensor operator()(const Tensor& x, Site site = Site::here()) const {
-    return avg_pool2d(x, window_, options_, site);
-  }
+  AvgPool2d(Size2d window, const Pool2dOptions& options = {});
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
  private:
   Size2d window_;
@@ -269,27 +233,14 @@ class BatchNorm : public Module {
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the layer has its number of channels.
-  Variable scale() const { return weights().scale; }
-  Variable offset() const { return weights().offset; }
-  Variable moving_mean() const { return weights().moving_mean; }
-  Variable moving_variance() const { return weights().moving_variance; }
+  Variable scale() const;
+  Variable offset() const;
+  Variable moving_mean() const;
+  Variable moving_variance() const;
 
  private:
-  struct Weights {
-    Variable scale;
-    Variable offset;
-    Variable moving_mean;
-    Variable moving_variance;
-  };
-  const Weights& weights() const;
-  const Weights& make_weights(int64_t channels, const void* first_call_of = nullptr) const;
-  void move_averages(const Weights& weights, const Tensor& x, const BatchNormResult& batch) const;
-
-  Formula formula_;
-  double epsilon_;
-  double share_;  // of the batch's statistics in the new moving averages
-  BatchNormOptions options_;
-  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 // LayerNormOptions sets epsilon and the formula that gives its default.
@@ -312,20 +263,12 @@ class LayerNorm : public Module {
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the first call of a layer that was made without sizes.
-  Variable scale() const { return weights().scale; }
-  Variable offset() const { return weights().offset; }
+  Variable scale() const;
+  Variable offset() const;
 
  private:
-  struct Weights {
-    Variable scale;
-    Variable offset;
-  };
-  const Weights& weights() const;
-  const Weights& make_weights(const Shape& sizes, const void* first_call_of = nullptr) const;
-
-  double epsilon_;
-  LayerNormOptions options_;
-  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 // Returns rows of the current value of `table`, even inside cache_variable_reads().
@@ -395,24 +338,14 @@ class Sequential : public Module {
   Sequential();
   template <typename... Layers>
   requires(sizeof...(Layers) > 1 && (internal::LayerLike<Layers> && ...))
-      Sequential(Layers&&... layers)
-      : Sequential() {
-    (push_back(std::forward<Layers>(layers)), ...);
-  }
+      Sequential(Layers&&... layers);
   template <internal::LayerLike Layer>
-  requires(!std::same_as<std::remove_cvref_t<Layer>, Sequential>) explicit Sequential(Layer&& layer)
-      : Sequential() {
-    push_back(std::forward<Layer>(layer));
-  }
+  requires(!std::same_as<std::remove_cvref_t<Layer>, Sequential>) explicit Sequential(
+      Layer&& layer);
 
   // Appends a layer. No other thread may call the model meanwhile.
   template <internal::LayerLike Layer>
-  void push_back(Layer&& layer) {
-    if constexpr (std::derived_from<std::remove_cvref_t<Layer>, Module>) {
-      register_module(std::to_string(size()), layer);
-    }
-    layers_->emplace_back(std::forward<Layer>(layer));
-  }
+  void push_back(Layer&& layer);
 
   size_t size() const { return layers_->size(); }
   Tensor operator()(const Tensor& x, Site site = Site::here()) const;
@@ -428,3 +361,5 @@ inline nn::Initializer zeros() { return nn::zeros(); }
 inline nn::Initializer ones() { return nn::ones(); }
 
 }  // namespace cohort
+
+#include "cohort/internal/sequential_inl.h"  // IWYU pragma: export

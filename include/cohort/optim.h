@@ -89,12 +89,6 @@ Gradients clip_by_global_norm(const Gradients& gradients, double norm, Site site
 // Returns the L2 norm of all gradients together.
 Tensor global_norm(const Gradients& gradients, Site site = Site::here());
 
-namespace internal {
-struct OptimizerAccess;
-struct OptimizerState;
-struct Rule;
-}  // namespace internal
-
 // Optimizer is the base of all optimizers, which change variables along their gradients.
 //
 //   optim::Adam adam({.learning_rate = 0.01});

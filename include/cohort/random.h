@@ -32,7 +32,8 @@ struct NormalOptions {
 // In a graph being built, and in a function being traced, a draw is a node. The first run (or call)
 // that draws uses the numbers that a draw would give now. Each further run has new numbers, which
 // depend on the seed and the number of earlier runs. All iterations of a while_loop() in one run
-// have the same numbers.
+// have the same numbers. The calls that a ClusterCoordinator schedules are counted in the order of
+// scheduling, so they draw different numbers, whichever workers run them.
 class Generator {
  public:
   explicit Generator(uint64_t seed) : seed_(seed) {}

@@ -1,47 +1,18 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <variant>
 
-#include "cohort/cluster_resolver.h"
 #include "cohort/internal/durations.h"
+#include "cohort/internal/ranked_resolver.h"
 
 // Resolvers for the schedulers, launchers and clouds that start processes.
+//
+// Those of Slurm, hostfiles and launchers number the processes. They deal the addresses to the jobs
+// of their options, ordered by name: the process with rank p is task p of that list. They throw
+// FailedPrecondition if the jobs do not need as many tasks as there are.
 
 namespace cohort {
-
-namespace internal {
-struct LaunchedProcess;
-}
-struct LauncherOptions;
-
-// RankedClusterResolver is the base class of resolvers for numbered processes. It deals a list of
-// addresses to the jobs, ordered by name; the process with rank p is task p of the list. Throws
-// FailedPrecondition if the jobs do not need as many tasks as there are.
-class RankedClusterResolver : public ClusterResolver {
- public:
-  ClusterSpec cluster_spec() const override;
-  std::optional<std::string> task_type() const override;
-  std::optional<int> task_id() const override;
-
- protected:
-  RankedClusterResolver() = default;
-
-  struct Ranks {
-    std::vector<std::string> addresses;
-    std::map<std::string, int> jobs;  // tasks of each; empty: all are workers
-    std::optional<int> rank;          // of this process, if it has one
-    const char* operation;            // for messages: "Slurm"
-  };
-  void deal(Ranks ranks);
-  void deal(const internal::LaunchedProcess& process, const LauncherOptions& options);
-
- private:
-  std::vector<ClusterJob> jobs_;
-  std::optional<std::string> local_type_;
-  std::optional<int> local_id_;
-};
 
 // SlurmOptions configures a SlurmClusterResolver.
 struct SlurmOptions {
@@ -66,7 +37,7 @@ struct SlurmOptions {
 // Hosts are ordered by name, and the tasks on each host listen at port_base, port_base + 1, ... The
 // constructor reads the variables; it throws FailedPrecondition for a missing one, InvalidArgument
 // for an unreadable one. task_type() and task_id() are known only after cluster_spec().
-class SlurmClusterResolver : public RankedClusterResolver {
+class SlurmClusterResolver : public internal::RankedClusterResolver {
  public:
   explicit SlurmClusterResolver(const SlurmOptions& options = {});
 
@@ -96,7 +67,7 @@ struct HostfileOptions {
 // text after # is a comment. A host has as many tasks as slots, at port_base, port_base + 1, ...,
 // in the order of the file. Throws NotFound if the file does not exist, and InvalidArgument, with
 // the number of the line, if a line cannot be read.
-class HostfileClusterResolver : public RankedClusterResolver {
+class HostfileClusterResolver : public internal::RankedClusterResolver {
  public:
   explicit HostfileClusterResolver(const std::string& path, const HostfileOptions& options = {});
 };
@@ -115,7 +86,7 @@ struct LauncherOptions {
 // variables OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK and ..._LOCAL_SIZE. The variables do not
 // name hosts. Processes on several hosts need the hostfile that mpirun was given, and mpirun's
 // default order of ranks (by slot); otherwise the constructor throws FailedPrecondition.
-class OpenMpiClusterResolver : public RankedClusterResolver {
+class OpenMpiClusterResolver : public internal::RankedClusterResolver {
  public:
   explicit OpenMpiClusterResolver(const LauncherOptions& options = {});
 };
@@ -123,7 +94,7 @@ class OpenMpiClusterResolver : public RankedClusterResolver {
 // PmiClusterResolver describes the processes that a launcher with PMI started: mpiexec of MPICH and
 // its relatives, or srun --mpi=pmi2 (PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS).
 // Processes on several hosts need a hostfile, as above.
-class PmiClusterResolver : public RankedClusterResolver {
+class PmiClusterResolver : public internal::RankedClusterResolver {
  public:
   explicit PmiClusterResolver(const LauncherOptions& options = {});
 };
@@ -132,7 +103,7 @@ class PmiClusterResolver : public RankedClusterResolver {
 // LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR). RANK and WORLD_SIZE suffice if MASTER_ADDR is this
 // host or not set, because all processes are then on it. Processes on several hosts need a
 // hostfile, as above.
-class TorchrunClusterResolver : public RankedClusterResolver {
+class TorchrunClusterResolver : public internal::RankedClusterResolver {
  public:
   explicit TorchrunClusterResolver(const LauncherOptions& options = {});
 };
@@ -194,8 +165,6 @@ class KubernetesClusterResolver : public ClusterResolver {
   ClusterSpec cluster_spec() const override;
 
  private:
-  std::vector<std::string> addresses(const std::string& label_selector) const;
-
   KubernetesOptions options_;
 };
 

@@ -6,10 +6,6 @@
 
 namespace cohort {
 
-namespace internal {
-class TaskServer;
-}
-
 // ServerOptions configures a Server.
 struct ServerOptions {
   // For sessions on this server that set no options. The credentials in it are not used.

@@ -8,12 +8,6 @@
 
 namespace cohort {
 
-namespace internal {
-class SessionImpl;
-class PartialRunState;
-struct PreparedCall;
-}  // namespace internal
-
 // Feed gives a tensor of the graph a value, which a run uses instead of computing the tensor.
 struct Feed {
   Tensor tensor;
@@ -73,19 +67,9 @@ struct RunMetadata {
   std::string to_chrome_trace() const;
 };
 
-// Callable is a prepared call of a Session: see Session::make_callable(). Feeds are given by
-// position. A call throws FailedPrecondition after the Session is closed.
-class Callable {
- public:
-  std::vector<Tensor> operator()(const std::vector<Tensor>& feed_values) const;
-
- private:
-  friend class Session;
-  Callable(std::shared_ptr<internal::SessionImpl> session,
-           std::shared_ptr<const internal::PreparedCall> call);
-  std::shared_ptr<internal::SessionImpl> session_;
-  std::shared_ptr<const internal::PreparedCall> call_;
-};
+// Callable is a prepared call of a Session, which Session::make_callable() returns: it takes the
+// values of the feeds in their order. A call throws FailedPrecondition after the Session is closed.
+using Callable = std::function<std::vector<Tensor>(const std::vector<Tensor>& feed_values)>;
 
 // PartialRun is a run in several pieces. See Session::partial_run_setup. Copies share one run.
 class PartialRun {

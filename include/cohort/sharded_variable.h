@@ -166,11 +166,7 @@ class ShardedVariable {
 };
 
 namespace nn {
-inline Tensor embedding_lookup(const ShardedVariable& table, const Tensor& ids,
-                               Site site = Site::here()) {
-  const Variable whole = table;
-  return embedding_lookup(whole, ids, site);
-}
+Tensor embedding_lookup(const ShardedVariable& table, const Tensor& ids, Site site = Site::here());
 }  // namespace nn
 
 }  // namespace cohort

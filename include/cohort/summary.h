@@ -9,10 +9,6 @@
 
 namespace cohort {
 
-namespace internal {
-class EventFile;
-}
-
 // ScalarSink receives the numbers that describe a training. Derive from it to send them elsewhere.
 class ScalarSink {
  public:

@@ -7,10 +7,6 @@
 
 namespace cohort {
 
-namespace internal {
-class SessionManager;
-}
-
 // SupervisorOptions sets what a Supervisor runs. It creates the ops that are left undefined:
 // init_op initialises the global variables, local_init_op the local variables, and the ready ops
 // list the variables that have no value.
@@ -98,10 +94,6 @@ class Supervisor {
                        const SupervisedSessionOptions& options = {});
 
  private:
-  void require_chief(std::string_view what) const;
-  void save(Session& session);
-  void write_summaries(Session& session);
-
   SupervisorOptions options_;
   Graph graph_;
   Tensor global_step_;  // undefined when the graph has none

@@ -23,10 +23,6 @@ struct SyncReplicasOptions {
   std::chrono::milliseconds idle_limit{120'000};
 };
 
-namespace internal {
-struct SyncReplicas;
-}
-
 // SyncReplicasOptimizer trains the same variables with several between-graph workers synchronously:
 // each update uses the mean of the gradients of R of N workers, which all used the same values.
 //

@@ -5,6 +5,7 @@
 
 #include "cohort/dtype.h"
 #include "cohort/error.h"
+#include "cohort/internal/forward.h"
 #include "cohort/internal/tensor_parts.h"
 #include "cohort/shape.h"
 
@@ -13,11 +14,6 @@ class Tensor;
 }
 
 namespace cohort {
-
-namespace internal {
-struct TensorBody;
-struct TensorAccess;
-}  // namespace internal
 
 // Tensor is an n-dimensional array of elements of one dtype. While a graph is being built, a tensor
 // is symbolic: it has a dtype and a shape (whose sizes may be unknown) but no values yet.
@@ -137,9 +133,7 @@ struct TensorSpec {
   // Describes a tensor that exists.
   static TensorSpec of(const Tensor& tensor) { return {tensor.dtype(), tensor.shape()}; }
   // Whether one tensor may fit both: an unknown size fits any other.
-  bool is_compatible_with(const TensorSpec& other) const {
-    return dtype == other.dtype && shape.is_compatible_with(other.shape);
-  }
+  bool is_compatible_with(const TensorSpec& other) const;
   std::string to_string() const;  // "float32 (None, 28)"
   friend std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;

@@ -11,11 +11,6 @@
 
 namespace cohort {
 
-namespace internal {
-class CoordinatorState;
-class Thread;
-}  // namespace internal
-
 // CoordinatedThread is a thread that a Coordinator started. Copies of the pointer share it.
 class CoordinatedThread {
  public:

@@ -20,10 +20,6 @@
 
 namespace cohort {
 
-namespace internal {
-class TorchState;
-}  // namespace internal
-
 // Options of TorchModule.
 struct TorchModuleOptions {
   // If true, batch norms (torch::nn::BatchNorm1d, 2d and 3d) in training mode inside `run`
@@ -54,18 +50,13 @@ struct TorchModuleOptions {
 //
 // Each replica writes its own buffers, such as a batch norm's statistics. At the end of each `run`,
 // all replicas of all workers get the mean of the floating buffers that were written, and the first
-// replica's value of the other written buffers. Therefore the workers meet at the end of each run
-// of a strategy that has a module with buffers, in evaluation, too: all workers must call run().
-// Forward passes outside `run` do not change a norm's statistics, which get their earlier values
-// again. A change of another buffer there throws FailedPrecondition.
+// replica's value of the other written buffers. Therefore all workers must call run() of a strategy
+// that has a module with buffers, in evaluation, too. Forward passes outside `run` do not change a
+// norm's statistics. A change of another buffer there, and replacing, adding or removing a part of
+// the module anywhere, throws FailedPrecondition.
 //
-// The parameters and buffers are those that the constructor of `Net` registers. If one is replaced,
-// added or removed later (replace_module(), register_module()), the next run, update or use outside
-// `run` throws FailedPrecondition.
-//
-// What is set outside `run` applies to all copies from the next run on: net->eval(), net->train(),
-// and freezing parameters (requires_grad) after the module was made, through `net` or a reference
-// to its parts.
+// What is set outside `run` (eval(), train(), requires_grad) applies to all copies from the next
+// run on.
 template <typename Net>
 class TorchModule {
   static_assert(std::derived_from<Net, torch::nn::Module>);

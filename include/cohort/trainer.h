@@ -12,10 +12,6 @@
 namespace cohort {
 
 class Trainer;
-namespace internal {
-class TrainerImpl;
-}
-
 // Figures by name: {"loss", 0.25}, {"accuracy", 0.9}. Names of validation figures begin with
 // "val_".
 using Logs = std::map<std::string, double>;
@@ -122,13 +118,8 @@ struct FitOptions {
   // directory throws FailedPrecondition, which names the host, process and run that holds it.
   //
   // SIGTERM and SIGINT make all workers save after the running step, unless the program handles
-  // these signals; then the workers that got the signal end by it. Several workers with
-  // `steps_per_execution` above 1 save after the step that follows their next exchange of signals.
-  // Under parameter servers the chief waits for the steps that are under way; if their tasks are
-  // lost, the chief ends at once, and the log says that the steps since the last backup are lost.
-  // During the validation they end
-  // after the running batch, because fit() saves before the validation, and the next start repeats
-  // the validation. A second SIGINT, or a SIGTERM 2 s later, ends a worker without saving.
+  // these signals; then the workers that got the signal end by it. A second SIGINT, or a SIGTERM 2
+  // s later, ends a worker without saving. docs/fault_tolerance.md says more about signals.
   //
   // If layers learn the sizes of their inputs from their first call, fit() calls the model on the
   // first batch of the dataset before the first step, so that the variables can be saved and

@@ -19,7 +19,8 @@ ReduceOp parse_reduce_op(std::string_view name);
 // Returns Sum or Mean for the aggregation of that name. Throws InvalidArgument for the others.
 ReduceOp reduce_op_of(VariableAggregation aggregation);
 
-// PerReplica holds one value for each local replica. `run` and distributed datasets return it.
+// PerReplica holds one value for each local replica. `run` and distributed datasets return it. For
+// a function that returns nothing, `run` returns a PerReplica<void>, which has only size().
 //
 //   const PerReplica<Tensor> means = strategy.run([&] { return mean(x); });
 //   const Tensor total = strategy.reduce(ReduceOp::Sum, means);
@@ -43,17 +44,9 @@ class PerReplica {
   size_t size() const { return values_.size(); }
   bool collapsed() const { return collapsed_; }
   // The value of a local replica. Throws InvalidArgument if `replica` is out of range.
-  const T& operator[](size_t replica) const {
-    if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
-    return *values_[replica];
-  }
+  const T& operator[](size_t replica) const;
   // The value of this replica, or the one value of all replicas; otherwise throws Unimplemented.
-  T value() const {
-    if (collapsed_ || values_.size() == 1) return *values_.front();
-    const std::optional<size_t> own = internal::current_component();
-    if (!own) internal::throw_not_one_value(values_.size());
-    return (*this)[*own];
-  }
+  T value() const;
   operator T() const { return value(); }
   // The value() as a C++ number, see Tensor::to.
   template <TensorElement Number>
@@ -69,17 +62,6 @@ class PerReplica {
  private:
   std::vector<std::optional<T>> values_;
   bool collapsed_;
-};
-
-// What `run` returns for a function that returns nothing.
-template <>
-class PerReplica<void> {
- public:
-  explicit PerReplica(size_t size) : size_(size) {}
-  size_t size() const { return size_; }
-
- private:
-  size_t size_;
 };
 
 // DistributedValue holds one dense or sparse tensor, or one for each of several places. Strategies

@@ -5,11 +5,6 @@
 
 namespace cohort {
 
-namespace internal {
-class VariableImpl;
-struct VariableAccess;
-}  // namespace internal
-
 // When a strategy makes its copies of a variable equal: OnWrite, at each write; OnRead, only when
 // the variable is read. Auto is OnWrite. Strategies with several replicas throw InvalidArgument for
 // None. Without a strategy a variable has one copy, which needs no synchronization.
@@ -96,17 +91,11 @@ class Variable {
   // operand has a part for each copy, each copy of a strategy's variable takes its own part; other
   // variables take the Tensor that the operand converts to.
   template <internal::Written T>
-  Tensor assign(const T& value, Site site = Site::here()) {
-    return write(internal::Write::Assign, value, site);
-  }
+  Tensor assign(const T& value, Site site = Site::here());
   template <internal::Written T>
-  Tensor assign_add(const T& delta, Site site = Site::here()) {
-    return write(internal::Write::AssignAdd, delta, site);
-  }
+  Tensor assign_add(const T& delta, Site site = Site::here());
   template <internal::Written T>
-  Tensor assign_sub(const T& delta, Site site = Site::here()) {
-    return write(internal::Write::AssignSub, delta, site);
-  }
+  Tensor assign_sub(const T& delta, Site site = Site::here());
 
   // Change the rows that `slices` names, in order, and return the new value. A row that is named
   // twice changes twice. An index outside the variable throws InvalidArgument and changes nothing.
@@ -126,24 +115,11 @@ class Variable {
   friend struct internal::VariableAccess;
   explicit Variable(std::shared_ptr<internal::VariableImpl> impl);
   template <typename T>
-  Tensor write(internal::Write how, const T& value, Site site) {
-    if constexpr (internal::Number<T>) {
-      return write_number(how, value, site);
-    } else {
-      return write_parts(*this, how, value, site);
-    }
-  }
+  Tensor write(internal::Write how, const T& value, Site site);
   Tensor write_number(internal::Write how, const Tensor& number, Site site);
 
   std::shared_ptr<internal::VariableImpl> impl_;
 };
-
-namespace internal {
-template <>
-inline constexpr bool is_distributed<Variable> = true;
-// Writes the copies of `value` to the copies of `target`, if both are variables of a strategy.
-Tensor write_parts(const Variable& target, Write write, const Variable& value, Site site);
-}  // namespace internal
 
 // VariableRequest holds what a program passed to make a variable.
 struct VariableRequest {
@@ -206,3 +182,5 @@ class [[nodiscard]] CacheVariableReadsScope {
 inline CacheVariableReadsScope cache_variable_reads() { return CacheVariableReadsScope(); }
 
 }  // namespace cohort
+
+#include "cohort/internal/variable_inl.h"  // IWYU pragma: export

@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "checkpoint/shard_file.h"
 #include "cohort/checkpoint.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 // Saves that are written while the program goes on, by one worker or by several.
 namespace cohort::internal {

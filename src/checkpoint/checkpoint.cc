@@ -14,7 +14,7 @@
 #include "checkpoint/saving.h"
 #include "checkpoint/tracked_state.h"
 #include "cohort/internal/common_bytes.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "ops/dispatch.h"
 #include "tensor/memory.h"
 

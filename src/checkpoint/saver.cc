@@ -4,6 +4,7 @@
 #include "base/raise.h"
 #include "checkpoint/background_saving.h"
 #include "checkpoint/checkpoint_list.h"
+#include "checkpoint/saver_restoring.h"
 #include "checkpoint/saver_runs.h"
 #include "cohort/graph_variable.h"
 

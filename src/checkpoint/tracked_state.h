@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "checkpoint/checkpoint_contents.h"
 #include "cohort/checkpoint.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {

@@ -21,7 +21,7 @@
 #include "launch/run_directory.h"
 #include "launch/run_layout.h"
 #include "rpc/certificates.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "topology/address.h"
 
 namespace cohort::cli {

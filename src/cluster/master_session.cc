@@ -217,11 +217,13 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
   const uint64_t id = next_step_.fetch_add(1);
   const uint64_t call = run.call;
   const auto limit = run.limit.count() > 0 ? run.limit : request_limit(options_.timeout);
+  uint64_t number = 0;
+  if (plan->draws) number = run.number ? *run.number : numbered_runs_.fetch_add(1);
   const auto step = std::make_shared<MasterStep>(
       plan, std::move(run),
       MasterStep::Setting{.session = id_,
                           .id = id,
-                          .number = plan->draws ? numbered_runs_.fetch_add(1) : 0,
+                          .number = number,
                           .limit = limit,
                           .local_task = directory_.self(),
                           .timers = timers_},

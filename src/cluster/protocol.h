@@ -215,10 +215,11 @@ struct RunStep {
   uint64_t run = 0;
   std::chrono::milliseconds limit{0};  // 0: the session's limit
   bool trace = false;
+  std::optional<uint64_t> number = std::nullopt;  // see RunNumber; empty: the session counts
   std::vector<Tensor> feeds = {};
   std::shared_ptr<const void> charge = {};  // set by the receiver, see PeerQuotas
   static void list_fields(auto& fields, auto& m) {
-    fields(m.session, m.call, m.run, m.limit, m.trace, m.feeds);
+    fields(m.session, m.call, m.run, m.limit, m.trace, m.number, m.feeds);
   }
 };
 struct StepDone {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/durable_file.h"
+#include "checkpoint/saver_restoring.h"
 #include "checkpoint/saver_runs.h"
 #include "checkpoint/saving.h"
 #include "cohort/cohort.h"

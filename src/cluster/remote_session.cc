@@ -217,15 +217,17 @@ std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& req
 
 std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
                                            const std::vector<Tensor>& values,
-                                           const RunOptions& options, RunMetadata* metadata) {
+                                           const CallSetting& setting) {
   check_open();
   const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
-  const auto limit = request_limit(options.timeout ? options.timeout : options_.timeout);
+  const auto& timeout = setting.options.timeout;
+  const auto limit = request_limit(timeout ? timeout : options_.timeout);
   const auto call = std::make_shared<Call>();
   RunStep message{.session = session_,
                   .run = static_cast<const Run&>(run).id,
                   .limit = limit,
-                  .trace = metadata != nullptr,
+                  .trace = setting.metadata != nullptr,
+                  .number = setting.number,
                   .feeds = values};
   {
     const std::lock_guard lock(mutex_);
@@ -243,7 +245,7 @@ std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
   }
   if (!status.ok()) raise_lost(status);
   throw_explained(std::move(result.status));
-  if (metadata != nullptr) metadata->nodes = std::move(result.timings);
+  if (setting.metadata != nullptr) setting.metadata->nodes = std::move(result.timings);
   return std::move(result.fetches);
 }
 

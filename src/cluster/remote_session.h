@@ -53,7 +53,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
                                               std::chrono::milliseconds limit) override;
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
-                              const RunOptions& options, RunMetadata* metadata) override;
+                              const CallSetting& setting) override;
 
   // Tells the server that the run is not needed any more.
   void release(uint64_t run);

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/random_number.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 namespace cohort::internal {
 

@@ -17,7 +17,7 @@
 #include "cluster/master.h"
 #include "cluster/server_status.h"
 #include "cohort/server.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "runtime/thread_pool.h"
 #include "topology/address.h"
 

@@ -29,7 +29,10 @@ struct Closure {
   std::shared_ptr<RemoteResult> result;
   std::optional<int> worker;  // the only worker that may run it
   Updates updates = {};       // that it adds gradients to
-  int64_t number = 0;         // given by the queue, in the order of scheduling
+  // The number of the call among those of the function, which random draws take: see RunNumber.
+  // Each worker would count its own calls, and all would draw the same numbers.
+  uint64_t draw_number = 0;
+  int64_t number = 0;  // given by the queue, in the order of scheduling
   // Whether results go from worker to worker. Otherwise they go through this process, which has
   // them too.
   bool direct = true;

@@ -142,7 +142,8 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
               .remote = {},
               .result = std::make_shared<RemoteResult>(result_specs(function)),
               .worker = std::nullopt,
-              .updates = GroupUpdates::of(function)});
+              .updates = GroupUpdates::of(function),
+              .draw_number = function.calls().fetch_add(1)});
 }
 
 std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
@@ -266,7 +267,7 @@ std::shared_ptr<ClusterCoordinatorState> state_of(Strategy& strategy,
   if (workers != nullptr) return workers->coordinator_state(options);
   raise(Code::InvalidArgument,
         "[ClusterCoordinator] needs a ParameterServerStrategy, got a {}; start the program with: "
-        "cohort run --strategy parameter_server --workers 2 --ps 1 <program>",
+        "cohort run --strategy parameter_server --workers 2 --ps 1 ./train",
         strategy.extended().name());
 }
 
@@ -286,10 +287,12 @@ std::shared_ptr<ClusterCoordinatorState> ParameterServerExtended::coordinator_st
 ClusterCoordinator::ClusterCoordinator(Strategy& strategy, const ClusterCoordinatorOptions& options)
     : state_(internal::state_of(strategy, options)) {}
 
-std::shared_ptr<internal::RemoteResult> ClusterCoordinator::enqueue(
-    std::optional<int> worker, const std::function<internal::TracedCall()>& trace,
-    const internal::RemoteArguments& remote, std::shared_ptr<const void>& structure) {
-  return state_->schedule(worker, trace, remote.impl(), structure);
+std::shared_ptr<internal::RemoteResult> internal::enqueue(ClusterCoordinatorState& state,
+                                                          std::optional<int> worker,
+                                                          const std::function<TracedCall()>& trace,
+                                                          const RemoteArguments& remote,
+                                                          std::shared_ptr<const void>& structure) {
+  return state.schedule(worker, trace, remote.impl(), structure);
 }
 
 RemoteValue<std::vector<Tensor>> ClusterCoordinator::schedule_native(
@@ -313,18 +316,18 @@ std::vector<Tensor> ClusterCoordinator::read_all(const PerWorkerVariable& variab
   return fetch(run_on_each_worker([&] { return variable.variable().read_value({}); }));
 }
 
-PerWorkerDataset ClusterCoordinator::make_per_worker(
-    const std::function<internal::PerWorkerSpec()>& make) {
-  return internal::Access::make<PerWorkerDataset>(
-      std::make_shared<const internal::PerWorkerData>(state_->num_workers(), make));
+PerWorkerDataset internal::make_per_worker(int num_workers,
+                                           const std::function<PerWorkerSpec()>& make) {
+  return Access::make<PerWorkerDataset>(std::make_shared<const PerWorkerData>(num_workers, make));
 }
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const data::Dataset& dataset) {
-  return make_per_worker([dataset] { return internal::PerWorkerSpec(dataset); });
+  return internal::make_per_worker(num_workers(),
+                                   [dataset] { return internal::PerWorkerSpec(dataset); });
 }
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const DistributedDataset& dataset) {
-  return make_per_worker([dataset] {
+  return internal::make_per_worker(num_workers(), [dataset] {
     const auto& input = internal::Access::impl(dataset);
     return internal::PerWorkerSpec(
         input->rebuild ? internal::Access::make<DistributedDataset>(input->rebuild()) : dataset);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -147,6 +148,33 @@ TEST_F(Coordinating, RunsOnAChosenWorker) {
   }
   EXPECT_ERROR(Code::InvalidArgument, "worker 2 does not exist",
                coordinator.schedule_on(2, who, iterator));
+}
+
+// Draws a number at the top, and one inside a branch.
+auto draws_twice(random::Generator& generator) {
+  return function([&generator] {
+    const Tensor x = generator.uniform({});
+    return stack({x, cond(
+                         x >= 0.f, [&] { return generator.uniform({}); }, [&] { return x; })});
+  });
+}
+
+// Each worker counts its own runs. If draws took these counts, two workers would draw the same
+// numbers and train on the same random batches.
+TEST_F(Coordinating, DrawsForTheCallAndNotForTheWorker) {
+  constexpr int kCalls = 12;
+  random::Generator here(7), there(7);
+  const auto local = draws_twice(here);
+  const auto scheduled = draws_twice(there);
+  std::vector<RemoteValue<Tensor>> drawn;
+  for (int i = 0; i < kCalls; ++i) drawn.push_back(coordinator.schedule(scheduled));
+  std::set<std::vector<float>> different;
+  for (int i = 0; i < kCalls; ++i) {
+    const auto expected = local().to_vector<float>();
+    EXPECT_EQ(coordinator.fetch(drawn[i]).to_vector<float>(), expected) << "call " << i;
+    different.insert(expected);
+  }
+  EXPECT_EQ(different.size(), kCalls);
 }
 
 TEST_F(Coordinating, GivesEachWorkerItsOwnIterator) {

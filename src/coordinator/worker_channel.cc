@@ -271,7 +271,8 @@ Results WorkerChannel::run(const Closure& closure, const CallIds& ids) {
   if (options_.keep_results) values.push_back(keep_numbers(closure));
   std::ranges::move(values_of(closure, places), std::back_inserter(values));
   Results results{.tensors = ready.session->run_callable(*ready.call, values,
-                                                         {.timeout = options_.function_timeout})};
+                                                         {.timeout = options_.function_timeout},
+                                                         closure.draw_number)};
   results.tensors.pop_back();  // the output that says that the call is done
   if (options_.keep_results) {
     results.kept = KeptOn{options_.worker, ready.state, closure.number, unneeded_};

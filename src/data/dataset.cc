@@ -78,15 +78,14 @@ std::shared_ptr<Node> make_options() { return std::make_shared<OptionsNode>(); }
 
 }  // namespace internal
 
-Dataset DatasetFunction::operator()(const Element& element) const { return call_(element); }
-
 Cardinality Dataset::cardinality() const { return node_->cardinality(); }
 std::optional<ElementSpec> Dataset::element_spec() const { return node_->spec(); }
 DatasetOptions Dataset::options() const { return node_->options(); }
 std::string Dataset::to_string() const { return internal::stages_of(*node_); }
 
 std::string Cardinality::to_string() const {
-  return is_number() ? std::to_string(count_) : std::string(name());
+  if (is_number()) return std::to_string(count_);
+  return kind_ == Kind::Infinite ? "infinite" : "unknown";
 }
 
 std::ostream& operator<<(std::ostream& out, Cardinality cardinality) {

@@ -23,7 +23,7 @@ class PrefetchNode : public NodeOf<PrefetchNode, PassThroughNode> {
   }
 
   ParallelQueue::Options queue_options() const {
-    const bool automatic = depth.is_autotune();
+    const bool automatic = !depth.number();
     return {.capacity = depth.number().value_or(2),
             .max_capacity = depth.number().value_or(kMaxAutomaticDepth),
             .small_bytes = automatic ? kSmallBytes : 0,

@@ -130,15 +130,15 @@ std::shared_ptr<Node> make_shard() { return std::make_shared<ShardNode>(); }
 }  // namespace internal
 
 Dataset Dataset::shard(ShardCount count, int64_t index, const ShardOptions& options) const {
-  if (count.count() == internal::ShardNode::kHint) {
+  if (count.number() == internal::ShardNode::kHint) {
     internal::raise(
         Code::InvalidArgument,
         "[Shard] the number of shards must be at least 1, got {}; use kShardHint to let "
         "the strategy set it",
-        *count.count());
+        *count.number());
   }
   return internal::add_stage<internal::ShardNode>({node_}, [&](auto& node) {
-    node.count = count.count().value_or(internal::ShardNode::kHint);
+    node.count = count.number().value_or(internal::ShardNode::kHint);
     node.index = index;
     node.require_each = options.require_each;
   });

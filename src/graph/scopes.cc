@@ -98,17 +98,26 @@ std::string checked_container(std::string_view name) {
   return std::string(name);
 }
 
+const Tensor& checked_symbol(const Tensor& tensor) {
+  graph_of(tensor);  // throws unless it is a symbol
+  return tensor;
+}
+
+// How the scopes of one of the stacks end.
+template <auto Stack>
+constexpr ScopeKind scope_kind = {
+    .close = [](uint64_t& ticket) { (build_scopes().*Stack).close(ticket); },
+    .leave = [](uint64_t ticket) { (build_scopes().*Stack).leave(ticket); }};
+
+constexpr ScopeKind kGraphScopes = {
+    .close = [](uint64_t& ticket) { end_graph(ticket, [&] { open_graphs().close(ticket); }); },
+    .leave = [](uint64_t ticket) { end_graph(ticket, [&] { open_graphs().leave(ticket); }); }};
+
 }  // namespace
 }  // namespace internal
 
 Graph::Scope::Scope(std::shared_ptr<internal::GraphImpl> graph)
-    : ticket_(internal::open_graph(std::move(graph))) {}
-Graph::Scope::~Scope() {
-  internal::end_graph(ticket_, [&] { internal::open_graphs().leave(ticket_); });
-}
-void Graph::Scope::close() {
-  internal::end_graph(ticket_, [&] { internal::open_graphs().close(ticket_); });
-}
+    : ThreadScope(internal::kGraphScopes, internal::open_graph(std::move(graph))) {}
 
 bool building_graph() { return internal::thread_dispatch().builder != nullptr; }
 
@@ -121,27 +130,22 @@ Graph get_default_graph() {
 }
 
 using internal::build_scopes;
+using internal::BuildScopes;
 
 NameScope::NameScope(std::string_view name)
-    : ticket_(build_scopes().name_prefixes.open(internal::prefix_for(name))) {}
-NameScope::~NameScope() { build_scopes().name_prefixes.leave(ticket_); }
-void NameScope::close() { build_scopes().name_prefixes.close(ticket_); }
+    : ThreadScope(internal::scope_kind<&BuildScopes::name_prefixes>,
+                  build_scopes().name_prefixes.open(internal::prefix_for(name))) {}
 
 ControlDependencies::ControlDependencies(const std::vector<Tensor>& before)
-    : ticket_(build_scopes().controls.open({before})) {}
-ControlDependencies::~ControlDependencies() { build_scopes().controls.leave(ticket_); }
-void ControlDependencies::close() { build_scopes().controls.close(ticket_); }
+    : ThreadScope(internal::scope_kind<&BuildScopes::controls>,
+                  build_scopes().controls.open({before})) {}
 
-Colocation::Colocation(const Tensor& tensor) {
-  internal::graph_of(tensor);  // throws unless it is a symbol
-  ticket_ = build_scopes().colocations.open({tensor});
-}
-Colocation::~Colocation() { build_scopes().colocations.leave(ticket_); }
-void Colocation::close() { build_scopes().colocations.close(ticket_); }
+Colocation::Colocation(const Tensor& tensor)
+    : ThreadScope(internal::scope_kind<&BuildScopes::colocations>,
+                  build_scopes().colocations.open({internal::checked_symbol(tensor)})) {}
 
 Container::Container(std::string_view name)
-    : ticket_(build_scopes().containers.open(internal::checked_container(name))) {}
-Container::~Container() { build_scopes().containers.leave(ticket_); }
-void Container::close() { build_scopes().containers.close(ticket_); }
+    : ThreadScope(internal::scope_kind<&BuildScopes::containers>,
+                  build_scopes().containers.open(internal::checked_container(name))) {}
 
 }  // namespace cohort

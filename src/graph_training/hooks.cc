@@ -79,13 +79,49 @@ std::optional<EveryTimer::Elapsed> EveryTimer::happened(int64_t step) {
   return elapsed;
 }
 
+DelegatingHook::DelegatingHook(std::unique_ptr<SessionRunHook> hook) : hook_(std::move(hook)) {}
+
+void DelegatingHook::begin() { hook_->begin(); }
+
+void DelegatingHook::prepare_graph() { hook_->prepare_graph(); }
+
+void DelegatingHook::after_create_session(Session& session, Coordinator& coordinator) {
+  hook_->after_create_session(session, coordinator);
+}
+
+SessionRunArgs DelegatingHook::before_run(SessionRunContext& context) {
+  return hook_->before_run(context);
+}
+
+void DelegatingHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
+  hook_->after_run(context, values);
+}
+
+void DelegatingHook::end(Session& session) { hook_->end(session); }
+
 }  // namespace internal
 
 using internal::raise;
 using internal::read_global_step;
 using internal::step_now;
 
-StopAtStepHook::StopAtStepHook(const StopAtStepOptions& options)
+namespace {
+
+class StopAtStepHookImpl : public SessionRunHook {
+ public:
+  explicit StopAtStepHookImpl(const StopAtStepOptions& options);
+  void begin() override;
+  void after_create_session(Session& session, Coordinator& coordinator) override;
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
+
+ private:
+  const std::optional<int64_t> num_steps_;
+  std::optional<int64_t> last_step_;
+  Tensor global_step_;
+};
+
+StopAtStepHookImpl::StopAtStepHookImpl(const StopAtStepOptions& options)
     : num_steps_(options.num_steps), last_step_(options.last_step) {
   if (num_steps_.has_value() != last_step_.has_value()) return;
   raise(Code::InvalidArgument,
@@ -93,28 +129,40 @@ StopAtStepHook::StopAtStepHook(const StopAtStepOptions& options)
         num_steps_ ? "both" : "none");
 }
 
-void StopAtStepHook::begin() { global_step_ = read_global_step("StopAtStepHook"); }
+void StopAtStepHookImpl::begin() { global_step_ = read_global_step("StopAtStepHook"); }
 
-void StopAtStepHook::after_create_session(Session& session, Coordinator&) {
+void StopAtStepHookImpl::after_create_session(Session& session, Coordinator&) {
   // A session that comes after a recovery keeps the goal of the first session.
   if (!last_step_) last_step_ = step_now(session, global_step_) + *num_steps_;
 }
 
-SessionRunArgs StopAtStepHook::before_run(SessionRunContext&) {
+SessionRunArgs StopAtStepHookImpl::before_run(SessionRunContext&) {
   return {.fetches = {global_step_}};
 }
 
-void StopAtStepHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
+void StopAtStepHookImpl::after_run(SessionRunContext& context, const SessionRunValues& values) {
   // The run fetched the step at an unknown point, perhaps before the step was counted up.
   if (values.results[0].to<int64_t>() + 1 < *last_step_) return;
   if (step_now(context.session(), global_step_) >= *last_step_) context.request_stop();
 }
 
-NanTensorHook::NanTensorHook(Tensor loss, OnNan action) : loss_(std::move(loss)), action_(action) {}
+class NanTensorHookImpl : public SessionRunHook {
+ public:
+  NanTensorHookImpl(Tensor loss, OnNan action);
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
 
-SessionRunArgs NanTensorHook::before_run(SessionRunContext&) { return {.fetches = {loss_}}; }
+ private:
+  const Tensor loss_;
+  const OnNan action_;
+};
 
-void NanTensorHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
+NanTensorHookImpl::NanTensorHookImpl(Tensor loss, OnNan action)
+    : loss_(std::move(loss)), action_(action) {}
+
+SessionRunArgs NanTensorHookImpl::before_run(SessionRunContext&) { return {.fetches = {loss_}}; }
+
+void NanTensorHookImpl::after_run(SessionRunContext& context, const SessionRunValues& values) {
   const std::vector<double> loss = values.results[0].to_vector<double>();
   if (std::ranges::none_of(loss, [](double x) { return std::isnan(x); })) return;
   if (action_ == OnNan::Throw) {
@@ -124,8 +172,6 @@ void NanTensorHook::after_run(SessionRunContext& context, const SessionRunValues
   internal::log_warning("[NanTensorHook] the loss is NaN: training stops");
   context.request_stop();
 }
-
-namespace {
 
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   if (options.checkpoint_dir.empty()) {
@@ -143,58 +189,82 @@ const SummarySaverOptions& checked(const SummarySaverOptions& options) {
   return options;
 }
 
-}  // namespace
+class CheckpointSaverHookImpl : public SessionRunHook {
+ public:
+  explicit CheckpointSaverHookImpl(const CheckpointSaverOptions& options);
+  void begin() override;
+  void prepare_graph() override;
+  void after_create_session(Session& session, Coordinator& coordinator) override;
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
+  void end(Session& session) override;
 
-CheckpointSaverHook::CheckpointSaverHook(const CheckpointSaverOptions& options)
-    : options_(checked(options)),
-      timer_(std::make_unique<internal::EveryTimer>("CheckpointSaverHook", options.every)) {}
+ private:
+  void save(Session& session, int64_t step);
 
-CheckpointSaverHook::~CheckpointSaverHook() = default;
+  const CheckpointSaverOptions options_;
+  internal::EveryTimer timer_;
+  Tensor global_step_;
+};
 
-void CheckpointSaverHook::begin() { global_step_ = read_global_step("CheckpointSaverHook"); }
+CheckpointSaverHookImpl::CheckpointSaverHookImpl(const CheckpointSaverOptions& options)
+    : options_(checked(options)), timer_("CheckpointSaverHook", options.every) {}
 
-void CheckpointSaverHook::prepare_graph() { options_.saver->prepare_graph(); }
+void CheckpointSaverHookImpl::begin() { global_step_ = read_global_step("CheckpointSaverHook"); }
 
-void CheckpointSaverHook::save(Session& session, int64_t step) {
-  timer_->happened(step);
+void CheckpointSaverHookImpl::prepare_graph() { options_.saver->prepare_graph(); }
+
+void CheckpointSaverHookImpl::save(Session& session, int64_t step) {
+  timer_.happened(step);
   const std::filesystem::path directory(options_.checkpoint_dir);
   options_.saver->save(session, (directory / options_.basename).string(), step);
 }
 
-void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
+void CheckpointSaverHookImpl::after_create_session(Session& session, Coordinator&) {
   save(session, step_now(session, global_step_));
 }
 
-SessionRunArgs CheckpointSaverHook::before_run(SessionRunContext&) {
+SessionRunArgs CheckpointSaverHookImpl::before_run(SessionRunContext&) {
   return {.fetches = {global_step_}};
 }
 
-void CheckpointSaverHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
-  const auto step = internal::step_if_due(*timer_, context, values, global_step_);
+void CheckpointSaverHookImpl::after_run(SessionRunContext& context,
+                                        const SessionRunValues& values) {
+  const auto step = internal::step_if_due(timer_, context, values, global_step_);
   if (step) save(context.session(), *step);
 }
 
-void CheckpointSaverHook::end(Session& session) {
+void CheckpointSaverHookImpl::end(Session& session) {
   const int64_t step = step_now(session, global_step_);
-  if (timer_->last_step() != step) save(session, step);
+  if (timer_.last_step() != step) save(session, step);
 }
 
-StepCounterHook::StepCounterHook(const StepCounterOptions& options)
-    : options_(options),
-      timer_(std::make_unique<internal::EveryTimer>("StepCounterHook", options.every)) {}
+class StepCounterHookImpl : public SessionRunHook {
+ public:
+  explicit StepCounterHookImpl(const StepCounterOptions& options);
+  void begin() override;
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
 
-StepCounterHook::~StepCounterHook() = default;
+ private:
+  const StepCounterOptions options_;
+  internal::EveryTimer timer_;
+  Tensor global_step_;
+};
 
-void StepCounterHook::begin() { global_step_ = read_global_step("StepCounterHook"); }
+StepCounterHookImpl::StepCounterHookImpl(const StepCounterOptions& options)
+    : options_(options), timer_("StepCounterHook", options.every) {}
 
-SessionRunArgs StepCounterHook::before_run(SessionRunContext&) {
+void StepCounterHookImpl::begin() { global_step_ = read_global_step("StepCounterHook"); }
+
+SessionRunArgs StepCounterHookImpl::before_run(SessionRunContext&) {
   return {.fetches = {global_step_}};
 }
 
-void StepCounterHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
-  const auto step = internal::step_if_due(*timer_, context, values, global_step_);
+void StepCounterHookImpl::after_run(SessionRunContext& context, const SessionRunValues& values) {
+  const auto step = internal::step_if_due(timer_, context, values, global_step_);
   if (!step) return;
-  const auto elapsed = timer_->happened(*step);
+  const auto elapsed = timer_.happened(*step);
   if (!elapsed || elapsed->time.count() <= 0) return;
   const double per_second =
       static_cast<double>(elapsed->steps) / std::chrono::duration<double>(elapsed->time).count();
@@ -204,31 +274,44 @@ void StepCounterHook::after_run(SessionRunContext& context, const SessionRunValu
   }
 }
 
-SummarySaverHook::SummarySaverHook(const SummarySaverOptions& options)
-    : options_(checked(options)),
-      timer_(std::make_unique<internal::EveryTimer>("SummarySaverHook", options.every)) {}
+class SummarySaverHookImpl : public SessionRunHook {
+ public:
+  explicit SummarySaverHookImpl(const SummarySaverOptions& options);
+  void begin() override;
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
+  void end(Session& session) override;
 
-SummarySaverHook::~SummarySaverHook() = default;
+ private:
+  const SummarySaverOptions options_;
+  internal::EveryTimer timer_;
+  Tensor global_step_;
+  int64_t next_step_ = 0;
+  bool asked_ = false;
+};
 
-void SummarySaverHook::begin() { global_step_ = read_global_step("SummarySaverHook"); }
+SummarySaverHookImpl::SummarySaverHookImpl(const SummarySaverOptions& options)
+    : options_(checked(options)), timer_("SummarySaverHook", options.every) {}
 
-SessionRunArgs SummarySaverHook::before_run(SessionRunContext& context) {
+void SummarySaverHookImpl::begin() { global_step_ = read_global_step("SummarySaverHook"); }
+
+SessionRunArgs SummarySaverHookImpl::before_run(SessionRunContext& context) {
   // Only the session knows exactly which step the run will make.
-  if (timer_->last_step() && timer_->due(next_step_)) {
+  if (timer_.last_step() && timer_.due(next_step_)) {
     next_step_ = step_now(context.session(), global_step_) + 1;
   }
-  asked_ = timer_->due(next_step_);
+  asked_ = timer_.due(next_step_);
   SessionRunArgs args{.fetches = {global_step_}};
   if (!asked_) return args;
   for (const auto& [tag, scalar] : options_.scalars) args.fetches.push_back(scalar);
   return args;
 }
 
-void SummarySaverHook::after_run(SessionRunContext& context, const SessionRunValues& values) {
+void SummarySaverHookImpl::after_run(SessionRunContext& context, const SessionRunValues& values) {
   next_step_ = values.results[0].to<int64_t>() + 2;
   if (!asked_) return;
   const int64_t step = step_now(context.session(), global_step_);
-  timer_->happened(step);
+  timer_.happened(step);
   next_step_ = step + 1;
   size_t i = 1;
   for (const auto& [tag, scalar] : options_.scalars) {
@@ -236,11 +319,27 @@ void SummarySaverHook::after_run(SessionRunContext& context, const SessionRunVal
   }
 }
 
-void SummarySaverHook::end(Session&) { options_.summary_writer->flush(); }
+void SummarySaverHookImpl::end(Session&) { options_.summary_writer->flush(); }
 
-LoggingTensorHook::LoggingTensorHook(const LoggingTensorOptions& options)
-    : options_(options),
-      timer_(std::make_unique<internal::EveryTimer>("LoggingTensorHook", options.every)) {
+class LoggingTensorHookImpl : public SessionRunHook {
+ public:
+  explicit LoggingTensorHookImpl(const LoggingTensorOptions& options);
+  SessionRunArgs before_run(SessionRunContext& context) override;
+  void after_run(SessionRunContext& context, const SessionRunValues& values) override;
+  void end(Session& session) override;
+
+ private:
+  void print(const std::vector<Tensor>& values) const;
+
+  LoggingTensorOptions options_;
+  std::vector<Tensor> fetches_;
+  internal::EveryTimer timer_;
+  int64_t runs_ = 0;
+  bool asked_ = false;
+};
+
+LoggingTensorHookImpl::LoggingTensorHookImpl(const LoggingTensorOptions& options)
+    : options_(options), timer_("LoggingTensorHook", options.every) {
   if (options.tensors.empty()) {
     raise(Code::InvalidArgument, "[LoggingTensorHook] .tensors must be given");
   }
@@ -250,9 +349,7 @@ LoggingTensorHook::LoggingTensorHook(const LoggingTensorOptions& options)
   }
 }
 
-LoggingTensorHook::~LoggingTensorHook() = default;
-
-void LoggingTensorHook::print(const std::vector<Tensor>& values) const {
+void LoggingTensorHookImpl::print(const std::vector<Tensor>& values) const {
   std::string line;
   auto value = values.begin();
   for (const auto& [name, tensor] : options_.tensors) {
@@ -262,21 +359,53 @@ void LoggingTensorHook::print(const std::vector<Tensor>& values) const {
   options_.write(line);
 }
 
-SessionRunArgs LoggingTensorHook::before_run(SessionRunContext&) {
-  asked_ = timer_->due(runs_);
+SessionRunArgs LoggingTensorHookImpl::before_run(SessionRunContext&) {
+  asked_ = timer_.due(runs_);
   return asked_ ? SessionRunArgs{.fetches = fetches_} : SessionRunArgs{};
 }
 
-void LoggingTensorHook::after_run(SessionRunContext&, const SessionRunValues& values) {
+void LoggingTensorHookImpl::after_run(SessionRunContext&, const SessionRunValues& values) {
   if (asked_) {
-    timer_->happened(runs_);
+    timer_.happened(runs_);
     print(values.results);
   }
   ++runs_;
 }
 
-void LoggingTensorHook::end(Session& session) {
+void LoggingTensorHookImpl::end(Session& session) {
   if (options_.at_end) print(session.run(fetches_));
 }
+
+class FeedFnHookImpl : public SessionRunHook {
+ public:
+  explicit FeedFnHookImpl(std::function<Feeds()> feed) : feed_(std::move(feed)) {}
+  SessionRunArgs before_run(SessionRunContext&) override { return {.feeds = feed_()}; }
+
+ private:
+  const std::function<Feeds()> feed_;
+};
+
+}  // namespace
+
+StopAtStepHook::StopAtStepHook(const StopAtStepOptions& options)
+    : DelegatingHook(std::make_unique<StopAtStepHookImpl>(options)) {}
+
+NanTensorHook::NanTensorHook(Tensor loss, OnNan action)
+    : DelegatingHook(std::make_unique<NanTensorHookImpl>(std::move(loss), action)) {}
+
+CheckpointSaverHook::CheckpointSaverHook(const CheckpointSaverOptions& options)
+    : DelegatingHook(std::make_unique<CheckpointSaverHookImpl>(options)) {}
+
+StepCounterHook::StepCounterHook(const StepCounterOptions& options)
+    : DelegatingHook(std::make_unique<StepCounterHookImpl>(options)) {}
+
+SummarySaverHook::SummarySaverHook(const SummarySaverOptions& options)
+    : DelegatingHook(std::make_unique<SummarySaverHookImpl>(options)) {}
+
+LoggingTensorHook::LoggingTensorHook(const LoggingTensorOptions& options)
+    : DelegatingHook(std::make_unique<LoggingTensorHookImpl>(options)) {}
+
+FeedFnHook::FeedFnHook(std::function<Feeds()> feed)
+    : DelegatingHook(std::make_unique<FeedFnHookImpl>(std::move(feed))) {}
 
 }  // namespace cohort

@@ -68,6 +68,28 @@ int64_t step_or_zero(Session& session, const Tensor& global_step) {
   return global_step.defined() ? session.run(global_step).to<int64_t>() : 0;
 }
 
+void require_chief(const SupervisorOptions& options, std::string_view what) {
+  if (options.is_chief) return;
+  raise(Code::FailedPrecondition, "[Supervisor] only the chief may {}", what);
+}
+
+void save(const SupervisorOptions& options, const Tensor& global_step, Session& session) {
+  const std::filesystem::path directory(options.logdir);
+  options.saver->save(session, (directory / options.checkpoint_basename).string(),
+                      step_or_zero(session, global_step));
+}
+
+void write_summaries(Supervisor& supervisor, Session& session) {
+  const std::map<std::string, Tensor>& summaries = supervisor.options().summaries;
+  std::vector<Tensor> fetches;
+  for (const auto& [tag, scalar] : summaries) fetches.push_back(scalar);
+  const std::vector<Tensor> values = session.run(fetches);
+  std::map<std::string, double> scalars;
+  auto value = values.begin();
+  for (const auto& [tag, scalar] : summaries) scalars[tag] = (value++)->to<double>();
+  supervisor.summary_computed(session, scalars);
+}
+
 }  // namespace
 
 Supervisor::Supervisor(const SupervisorOptions& options, Site site)
@@ -75,11 +97,6 @@ Supervisor::Supervisor(const SupervisorOptions& options, Site site)
       graph_(*options_.graph),
       global_step_(step_reader(graph_, site)),
       manager_(internal::manager_for(options_, graph_, options_.recovery_wait)) {}
-
-void Supervisor::require_chief(std::string_view what) const {
-  if (options_.is_chief) return;
-  raise(Code::FailedPrecondition, "[Supervisor] only the chief may {}", what);
-}
 
 std::unique_ptr<Session> Supervisor::prepare_or_wait_for_session(
     const std::string& target, const SupervisedSessionOptions& options) {
@@ -101,33 +118,19 @@ std::unique_ptr<Session> Supervisor::prepare_or_wait_for_session(
   return session;
 }
 
-void Supervisor::save(Session& session) {
-  const std::filesystem::path directory(options_.logdir);
-  options_.saver->save(session, (directory / options_.checkpoint_basename).string(),
-                       step_or_zero(session, global_step_));
-}
-
-void Supervisor::write_summaries(Session& session) {
-  std::vector<Tensor> fetches;
-  for (const auto& [tag, scalar] : options_.summaries) fetches.push_back(scalar);
-  const std::vector<Tensor> values = session.run(fetches);
-  std::map<std::string, double> scalars;
-  auto value = values.begin();
-  for (const auto& [tag, scalar] : options_.summaries) scalars[tag] = (value++)->to<double>();
-  summary_computed(session, scalars);
-}
-
 CoordinatedThreads Supervisor::start_standard_services(Session& session) {
-  require_chief("start the standard services");
+  require_chief(options_, "start the standard services");
   CoordinatedThreads threads;
   if (saves(options_) && options_.save_model_interval) {
-    threads.push_back(coordinator_.start_loop("checkpoints", *options_.save_model_interval,
-                                              [this, &session] { save(session); }));
+    threads.push_back(
+        coordinator_.start_loop("checkpoints", *options_.save_model_interval,
+                                [this, &session] { save(options_, global_step_, session); }));
   }
   const bool summarises = options_.summary_writer && !options_.summaries.empty();
   if (summarises && options_.save_summaries_interval) {
-    threads.push_back(coordinator_.start_loop("summaries", *options_.save_summaries_interval,
-                                              [this, &session] { write_summaries(session); }));
+    threads.push_back(
+        coordinator_.start_loop("summaries", *options_.save_summaries_interval,
+                                [this, &session] { write_summaries(*this, session); }));
   }
   if (options_.logdir.empty()) {
     internal::log_info("[Supervisor] no checkpoints are written without a logdir");
@@ -150,7 +153,7 @@ std::shared_ptr<CoordinatedThread> Supervisor::loop(std::chrono::milliseconds in
 }
 
 void Supervisor::summary_computed(Session& session, const std::map<std::string, double>& scalars) {
-  require_chief("write summaries");
+  require_chief(options_, "write summaries");
   if (!options_.summary_writer) {
     raise(Code::FailedPrecondition, "[Supervisor] writing a summary needs a .summary_writer");
   }
@@ -177,7 +180,9 @@ void Supervisor::managed_session(const std::string& target,
   });
   const std::exception_ptr stopped = capture_exception([&] { stop(); });
   const std::exception_ptr saved = capture_exception([&] {
-    if (stopped == nullptr && session && saves(options_)) save(*session);
+    if (stopped == nullptr && session && saves(options_)) {
+      save(options_, global_step_, *session);
+    }
   });
   if (session) session->close();
   rethrow_if_any(stopped);

@@ -7,7 +7,7 @@
 #include "launch/local_tasks.h"
 #include "launch/run.h"
 #include "launch/task_host.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "topology/address.h"
 #include "topology/resolver_inputs.h"
 

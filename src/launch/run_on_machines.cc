@@ -10,7 +10,7 @@
 #include "launch/run.h"
 #include "launch/run_directory.h"
 #include "launch/task_host.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "transport/connection.h"
 
 namespace cohort::cli {

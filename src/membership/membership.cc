@@ -6,7 +6,7 @@
 
 #include "base/host_identity.h"
 #include "base/random_number.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 namespace cohort::internal {
 namespace {

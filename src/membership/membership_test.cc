@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "rpc/dialer.h"
+#include "rpc/grpc_endpoint.h"
 #include "rpc/listener.h"
-#include "rpc/make_endpoint.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 #include "topology/address.h"

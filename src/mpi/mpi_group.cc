@@ -12,8 +12,8 @@
 #include "collectives/communicator_access.h"
 #include "membership/member_connections.h"
 #include "mpi/mpi_world.h"
+#include "rpc/grpc_endpoint.h"
 #include "rpc/handshake.h"
-#include "rpc/make_endpoint.h"
 
 namespace cohort {
 namespace internal {

@@ -1,4 +1,4 @@
-// The layers with variables, Dropout and Flatten.
+// The layers with variables, pooling, Dropout and Flatten.
 
 #include <algorithm>
 #include <string_view>
@@ -11,11 +11,31 @@
 #include "variables/variable_creators.h"
 
 namespace cohort {
+
+// What a layer does when it has made its variables.
+struct internal::ModuleAccess {
+  struct Part {
+    std::string_view name;
+    const Variable& variable;
+    const nn::Regularizer* regularizer = nullptr;
+  };
+
+  // Registers the variables, then the penalties on them.
+  static void finish(const nn::Module& layer, const std::vector<Part>& parts) {
+    nn::Module self = layer;  // a handle to the same layer that is not const
+    for (const Part& part : parts) self.register_variable(part.name, part.variable);
+    for (const Part& part : parts) {
+      if (part.regularizer != nullptr) self.add_regularizer(part.variable, *part.regularizer);
+    }
+    self.set_built(true);
+  }
+};
+
 namespace nn {
 
 using cohort::internal::FirstCallInitializer;
-using cohort::internal::KernelAndBias;
 using cohort::internal::MadeOnce;
+using cohort::internal::ModuleAccess;
 using cohort::internal::raise;
 using cohort::internal::SiteScope;
 
@@ -173,47 +193,85 @@ void move_average(Variable average, const Tensor& value, double share, const Ten
 }
 
 }  // namespace
-}  // namespace nn
 
-struct internal::KernelAndBias {
-  // Makes the kernel and, where the options ask for it, the bias of a layer.
-  template <typename Layer>
-  static const auto& make(const Layer& layer, const std::string& name, const Shape& kernel_shape,
-                          int64_t outputs, const void* first_call_of) {
-    const auto& options = layer.options_;
-    typename Layer::Weights made{nn::make_variable(name + "/kernel", options.kernel_initializer,
-                                                   kernel_shape, options.dtype, first_call_of),
-                                 std::nullopt};
-    if (options.use_bias) {
-      made.bias = nn::make_variable(name + "/bias", options.bias_initializer, {outputs},
-                                    options.dtype, first_call_of);
-    }
-    Layer self = layer;  // a handle to the same layer that is not const
-    return layer.weights_->keep(std::move(made), [&](const auto& kept) {
-      self.register_variable("kernel", kept.kernel);
-      self.register_variable("bias", kept.bias);
-      self.add_regularizer(kept.kernel, options.kernel_regularizer);
-      if (kept.bias) self.add_regularizer(*kept.bias, options.bias_regularizer);
-      self.set_built(true);
-    });
-  }
+// ---- Dense and Conv2d
 
-  // Calls the layer. The nodes that it adds to a graph have this site.
-  template <typename Layer>
-  static Tensor call(const Layer& layer, const Tensor& x, Site site) {
-    const Tensor y = [&] {
-      const SiteScope there(site);
-      return layer.before_activation(x);
-    }();
-    const auto& activation = layer.options_.activation;
-    return activation ? activation(y, site) : y;
-  }
+struct KernelAndBias {
+  Variable kernel;
+  std::optional<Variable> bias;
 };
 
-namespace nn {
+namespace {
+
+// Makes the kernel and, where the options ask for it, the bias of a layer.
+template <typename Options>
+const KernelAndBias& make_kernel_and_bias(const Module& layer, MadeOnce<KernelAndBias>& weights,
+                                          const Options& options, const std::string& name,
+                                          const Shape& kernel_shape, int64_t outputs,
+                                          const void* first_call_of) {
+  KernelAndBias made{make_variable(name + "/kernel", options.kernel_initializer, kernel_shape,
+                                   options.dtype, first_call_of),
+                     std::nullopt};
+  if (options.use_bias) {
+    made.bias = make_variable(name + "/bias", options.bias_initializer, {outputs}, options.dtype,
+                              first_call_of);
+  }
+  return weights.keep(std::move(made), [&](const KernelAndBias& kept) {
+    std::vector<ModuleAccess::Part> parts{{"kernel", kept.kernel, &options.kernel_regularizer}};
+    if (kept.bias) parts.push_back({"bias", *kept.bias, &options.bias_regularizer});
+    ModuleAccess::finish(layer, parts);
+  });
+}
+
+// Returns activation(before()). The nodes that both add to a graph have this site.
+template <typename Before>
+Tensor activated(const Before& before, const Activation& activation, Site site) {
+  const Tensor y = [&] {
+    const SiteScope there(site);
+    return before();
+  }();
+  return activation ? activation(y, site) : y;
+}
+
+}  // namespace
+
+struct Dense::Impl {
+  Impl(int64_t layer_outputs, const DenseOptions& layer_options)
+      : outputs(layer_outputs), options(layer_options) {}
+
+  const KernelAndBias& made() const { return made_weights(weights, "Dense", "inputs"); }
+  const KernelAndBias& make(const Dense& layer, int64_t inputs,
+                            const void* first_call_of = nullptr);
+  Tensor before_activation(const Dense& layer, const Tensor& x);
+
+  const int64_t outputs;
+  const DenseOptions options;
+  MadeOnce<KernelAndBias> weights;
+};
+
+const KernelAndBias& Dense::Impl::make(const Dense& layer, int64_t inputs,
+                                       const void* first_call_of) {
+  require_positive("Dense", "the number of inputs", inputs);
+  return make_kernel_and_bias(layer, weights, options, "dense", {inputs, outputs}, outputs,
+                              first_call_of);
+}
+
+Tensor Dense::Impl::before_activation(const Dense& layer, const Tensor& x) {
+  const KernelAndBias* made = weights.get();
+  const Shape shape = x.shape();
+  if (shape.has_rank() && shape.rank() < 2) {
+    raise(Code::InvalidArgument,
+          "[Dense] expected an input of shape (..., {}) with at least 2 dimensions, got shape {}",
+          made != nullptr ? std::to_string(made->kernel.shape()[0]) : "inputs", shape.to_string());
+  }
+  if (made == nullptr) made = &make(layer, size_to_infer("Dense", x, -1, "inputs"), this);
+  const Tensor kernel = made->kernel;
+  require_size("Dense", x, -1, kernel.shape()[0], "inputs");
+  return made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
+}
 
 Dense::Dense(int64_t outputs, const DenseOptions& options)
-    : outputs_(outputs), options_(options), weights_(std::make_shared<MadeOnce<Weights>>()) {
+    : impl_(std::make_shared<Impl>(outputs, options)) {
   require_positive("Dense", "the number of outputs", outputs);
   set_built(false);
 }
@@ -221,33 +279,233 @@ Dense::Dense(int64_t outputs, const DenseOptions& options)
 Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options, Site site)
     : Dense(outputs, options) {
   const SiteScope there(site);
-  make_weights(inputs);
+  impl_->make(*this, inputs);
 }
 
-const Dense::Weights& Dense::weights() const { return made_weights(*weights_, "Dense", "inputs"); }
-
-const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call_of) const {
-  require_positive("Dense", "the number of inputs", inputs);
-  return KernelAndBias::make(*this, "dense", {inputs, outputs_}, outputs_, first_call_of);
-}
+Variable Dense::kernel() const { return impl_->made().kernel; }
+std::optional<Variable> Dense::bias() const { return impl_->made().bias; }
 
 Tensor Dense::operator()(const Tensor& x, Site site) const {
-  return KernelAndBias::call(*this, x, site);
+  return activated([&] { return impl_->before_activation(*this, x); }, impl_->options.activation,
+                   site);
 }
 
-Tensor Dense::before_activation(const Tensor& x) const {
-  const Weights* made = weights_->get();
-  const Shape shape = x.shape();
-  if (shape.has_rank() && shape.rank() < 2) {
+struct Conv2d::Impl {
+  Impl(int64_t layer_output_channels, Size2d layer_kernel_size,
+       const Conv2dLayerOptions& layer_options)
+      : output_channels(layer_output_channels),
+        kernel_size(layer_kernel_size),
+        options(layer_options) {}
+
+  const KernelAndBias& made() const { return made_weights(weights, "Conv2d", "input channels"); }
+  const KernelAndBias& make(const Conv2d& layer, int64_t input_channels,
+                            const void* first_call_of = nullptr);
+  Tensor before_activation(const Conv2d& layer, const Tensor& x);
+
+  const int64_t output_channels;
+  const Size2d kernel_size;
+  const Conv2dLayerOptions options;
+  MadeOnce<KernelAndBias> weights;
+};
+
+const KernelAndBias& Conv2d::Impl::make(const Conv2d& layer, int64_t input_channels,
+                                        const void* first_call_of) {
+  const Shape shape = kernel_shape(input_channels, output_channels, kernel_size, options);
+  return make_kernel_and_bias(layer, weights, options, "conv2d", shape, output_channels,
+                              first_call_of);
+}
+
+Tensor Conv2d::Impl::before_activation(const Conv2d& layer, const Tensor& x) {
+  const KernelAndBias* made = weights.get();
+  const auto channels = [&] { return made->kernel.shape()[1] * options.groups; };
+  if (x.shape().has_rank() && x.shape().rank() != 4) {
     raise(Code::InvalidArgument,
-          "[Dense] expected an input of shape (..., {}) with at least 2 dimensions, got shape {}",
-          made != nullptr ? std::to_string(made->kernel.shape()[0]) : "inputs", shape.to_string());
+          "[Conv2d] expected an input of shape (batch, {}, height, width), got shape {}",
+          made != nullptr ? std::to_string(channels()) : "channels", x.shape().to_string());
   }
+  if (made == nullptr) made = &make(layer, size_to_infer("Conv2d", x, 1, "input channels"), this);
+  require_size("Conv2d", x, 1, channels(), "channels");
+  const Conv2dOptions geometry{.stride = options.stride,
+                               .padding = options.padding,
+                               .dilation = options.dilation,
+                               .groups = options.groups};
+  return made->bias ? conv2d(x, made->kernel, *made->bias, geometry)
+                    : conv2d(x, made->kernel, geometry);
+}
+
+Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options)
+    : impl_(std::make_shared<Impl>(output_channels, kernel_size, options)) {
+  kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
+  set_built(false);
+}
+
+Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
+               const Conv2dLayerOptions& options, Site site)
+    : Conv2d(output_channels, kernel_size, options) {
+  const SiteScope there(site);
+  impl_->make(*this, input_channels);
+}
+
+Variable Conv2d::kernel() const { return impl_->made().kernel; }
+std::optional<Variable> Conv2d::bias() const { return impl_->made().bias; }
+
+Tensor Conv2d::operator()(const Tensor& x, Site site) const {
+  return activated([&] { return impl_->before_activation(*this, x); }, impl_->options.activation,
+                   site);
+}
+
+// ---- BatchNorm and LayerNorm
+
+struct BatchNorm::Impl {
+  struct Weights {
+    Variable scale;
+    Variable offset;
+    Variable moving_mean;
+    Variable moving_variance;
+  };
+
+  explicit Impl(const BatchNormOptions& layer_options)
+      : epsilon(epsilon_of(layer_options.formula, layer_options.epsilon)),
+        share(share_of_batch(layer_options)),
+        options(layer_options) {}
+
+  const Weights& made() const { return made_weights(weights, "BatchNorm", "channels"); }
+  const Weights& make(const BatchNorm& layer, int64_t channels,
+                      const void* first_call_of = nullptr);
+  void move_averages(const Weights& current, const Tensor& x, const BatchNormResult& batch) const;
+
+  const double epsilon;
+  const double share;  // of the batch's statistics in the new moving averages
+  const BatchNormOptions options;
+  MadeOnce<Weights> weights;
+};
+
+const BatchNorm::Impl::Weights& BatchNorm::Impl::make(const BatchNorm& layer, int64_t channels,
+                                                      const void* first_call_of) {
+  const Shape shape = channels_shape(channels);
+  const DType dtype = options.dtype;
+  // Braces make the variables from left to right.
+  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype, first_call_of),
+               make_variable("batch_norm/offset", zeros(), shape, dtype, first_call_of),
+               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype, first_call_of),
+               make_statistic("batch_norm/moving_variance", ones(), shape, dtype, first_call_of)};
+  return weights.keep(std::move(made), [&](const Weights& kept) {
+    ModuleAccess::finish(layer, {{"scale", kept.scale, &options.scale_regularizer},
+                                 {"offset", kept.offset, &options.offset_regularizer},
+                                 {"moving_mean", kept.moving_mean},
+                                 {"moving_variance", kept.moving_variance}});
+  });
+}
+
+void BatchNorm::Impl::move_averages(const Weights& current, const Tensor& x,
+                                    const BatchNormResult& batch) const {
+  move_average(current.moving_mean, batch.mean, share, x);
+  const bool is_biased = options.formula == Formula::TensorFlow;
+  move_average(current.moving_variance, is_biased ? biased(batch.variance, x) : batch.variance,
+               share, x);
+}
+
+BatchNorm::BatchNorm(const BatchNormOptions& options) : impl_(std::make_shared<Impl>(options)) {
+  set_built(false);
+}
+
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Site site)
+    : BatchNorm(options) {
+  const SiteScope there(site);
+  impl_->make(*this, channels);
+}
+
+Variable BatchNorm::scale() const { return impl_->made().scale; }
+Variable BatchNorm::offset() const { return impl_->made().offset; }
+Variable BatchNorm::moving_mean() const { return impl_->made().moving_mean; }
+Variable BatchNorm::moving_variance() const { return impl_->made().moving_variance; }
+
+Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
+  const SiteScope made_there(site);
+  const Impl::Weights* made = impl_->weights.get();
   if (made == nullptr)
-    made = &make_weights(size_to_infer("Dense", x, -1, "inputs"), weights_.get());
-  const Tensor kernel = made->kernel;
-  require_size("Dense", x, -1, kernel.shape()[0], "inputs");
-  return made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
+    made = &impl_->make(*this, size_to_infer("BatchNorm", x, 1, "channels"), impl_.get());
+  require_size("BatchNorm", x, 1, made->scale.shape()[0], "channels");
+  const NormOptions options{.epsilon = impl_->epsilon};
+  if (!is_training()) {
+    return batch_norm(x, made->scale, made->offset, made->moving_mean, made->moving_variance,
+                      options);
+  }
+  const BatchNormResult result = batch_norm(x, made->scale, made->offset, options);
+  impl_->move_averages(*made, x, result);
+  return result.y;
+}
+
+struct LayerNorm::Impl {
+  struct Weights {
+    Variable scale;
+    Variable offset;
+  };
+
+  explicit Impl(const LayerNormOptions& layer_options)
+      : epsilon(epsilon_of(layer_options.formula, layer_options.epsilon)), options(layer_options) {}
+
+  const Weights& made() const { return made_weights(weights, "LayerNorm", "elements"); }
+  const Weights& make(const LayerNorm& layer, const Shape& sizes,
+                      const void* first_call_of = nullptr);
+
+  const double epsilon;
+  const LayerNormOptions options;
+  MadeOnce<Weights> weights;
+};
+
+const LayerNorm::Impl::Weights& LayerNorm::Impl::make(const LayerNorm& layer, const Shape& sizes,
+                                                      const void* first_call_of) {
+  const Shape& shape = checked_sizes(sizes);
+  const DType dtype = options.dtype;
+  // Braces make the variables from left to right.
+  Weights made{make_variable("layer_norm/scale", ones(), shape, dtype, first_call_of),
+               make_variable("layer_norm/offset", zeros(), shape, dtype, first_call_of)};
+  return weights.keep(std::move(made), [&](const Weights& kept) {
+    ModuleAccess::finish(layer, {{"scale", kept.scale, &options.scale_regularizer},
+                                 {"offset", kept.offset, &options.offset_regularizer}});
+  });
+}
+
+LayerNorm::LayerNorm(const LayerNormOptions& options) : impl_(std::make_shared<Impl>(options)) {
+  set_built(false);
+}
+
+LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options, Site site)
+    : LayerNorm(options) {
+  const SiteScope there(site);
+  impl_->make(*this, sizes);
+}
+
+Variable LayerNorm::scale() const { return impl_->made().scale; }
+Variable LayerNorm::offset() const { return impl_->made().offset; }
+
+Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
+  const SiteScope there(site);
+  const Impl::Weights* made = impl_->weights.get();
+  if (made == nullptr)
+    made = &impl_->make(*this, {size_to_infer("LayerNorm", x, -1, "elements")}, impl_.get());
+  const Shape sizes = made->scale.shape();
+  for (int i = 1; i <= sizes.rank(); ++i) {
+    require_size("LayerNorm", x, -i, sizes[-i], "elements");
+  }
+  return layer_norm(x, made->scale, made->offset, {.epsilon = impl_->epsilon});
+}
+
+// ---- The other layers
+
+MaxPool2d::MaxPool2d(Size2d window, const Pool2dOptions& options)
+    : window_(window), options_(options) {}
+
+Tensor MaxPool2d::operator()(const Tensor& x, Site site) const {
+  return max_pool2d(x, window_, options_, site);
+}
+
+AvgPool2d::AvgPool2d(Size2d window, const Pool2dOptions& options)
+    : window_(window), options_(options) {}
+
+Tensor AvgPool2d::operator()(const Tensor& x, Site site) const {
+  return avg_pool2d(x, window_, options_, site);
 }
 
 Tensor embedding_lookup(const Variable& table, const Tensor& ids, Site site) {
@@ -289,164 +547,6 @@ Tensor Flatten::operator()(const Tensor& x, Site site) const {
   if (shape[0] >= 0) return reshape(x, {shape[0], -1}, site);
   raise(Code::InvalidArgument,
         "[Flatten] at most the batch may be unknown, got an input of shape {}", shape.to_string());
-}
-
-Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options)
-    : output_channels_(output_channels),
-      kernel_size_(kernel_size),
-      options_(options),
-      weights_(std::make_shared<MadeOnce<Weights>>()) {
-  kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
-  set_built(false);
-}
-
-Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
-               const Conv2dLayerOptions& options, Site site)
-    : Conv2d(output_channels, kernel_size, options) {
-  const SiteScope there(site);
-  make_weights(input_channels);
-}
-
-const Conv2d::Weights& Conv2d::weights() const {
-  return made_weights(*weights_, "Conv2d", "input channels");
-}
-
-const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
-                                            const void* first_call_of) const {
-  const Shape shape = kernel_shape(input_channels, output_channels_, kernel_size_, options_);
-  return KernelAndBias::make(*this, "conv2d", shape, output_channels_, first_call_of);
-}
-
-Tensor Conv2d::operator()(const Tensor& x, Site site) const {
-  return KernelAndBias::call(*this, x, site);
-}
-
-Tensor Conv2d::before_activation(const Tensor& x) const {
-  const Weights* made = weights_->get();
-  const auto channels = [&] { return made->kernel.shape()[1] * options_.groups; };
-  if (x.shape().has_rank() && x.shape().rank() != 4) {
-    raise(Code::InvalidArgument,
-          "[Conv2d] expected an input of shape (batch, {}, height, width), got shape {}",
-          made != nullptr ? std::to_string(channels()) : "channels", x.shape().to_string());
-  }
-  if (made == nullptr)
-    made = &make_weights(size_to_infer("Conv2d", x, 1, "input channels"), weights_.get());
-  require_size("Conv2d", x, 1, channels(), "channels");
-  const Conv2dOptions options{.stride = options_.stride,
-                              .padding = options_.padding,
-                              .dilation = options_.dilation,
-                              .groups = options_.groups};
-  return made->bias ? conv2d(x, made->kernel, *made->bias, options)
-                    : conv2d(x, made->kernel, options);
-}
-
-BatchNorm::BatchNorm(const BatchNormOptions& options)
-    : formula_(options.formula),
-      epsilon_(epsilon_of(options.formula, options.epsilon)),
-      share_(share_of_batch(options)),
-      options_(options),
-      weights_(std::make_shared<MadeOnce<Weights>>()) {
-  set_built(false);
-}
-
-BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Site site)
-    : BatchNorm(options) {
-  const SiteScope there(site);
-  make_weights(channels);
-}
-
-const BatchNorm::Weights& BatchNorm::weights() const {
-  return made_weights(*weights_, "BatchNorm", "channels");
-}
-
-const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
-                                                  const void* first_call_of) const {
-  const Shape shape = channels_shape(channels);
-  const DType dtype = options_.dtype;
-  // Braces make the variables from left to right.
-  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype, first_call_of),
-               make_variable("batch_norm/offset", zeros(), shape, dtype, first_call_of),
-               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype, first_call_of),
-               make_statistic("batch_norm/moving_variance", ones(), shape, dtype, first_call_of)};
-  BatchNorm self = *this;  // a handle to the same layer that is not const
-  return weights_->keep(std::move(made), [&](const Weights& kept) {
-    self.register_variable("scale", kept.scale);
-    self.register_variable("offset", kept.offset);
-    self.register_variable("moving_mean", kept.moving_mean);
-    self.register_variable("moving_variance", kept.moving_variance);
-    self.add_regularizer(kept.scale, options_.scale_regularizer);
-    self.add_regularizer(kept.offset, options_.offset_regularizer);
-    self.set_built(true);
-  });
-}
-
-Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
-  const SiteScope made_there(site);
-  const Weights* made = weights_->get();
-  if (made == nullptr)
-    made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
-  require_size("BatchNorm", x, 1, made->scale.shape()[0], "channels");
-  if (!is_training()) {
-    return batch_norm(x, made->scale, made->offset, made->moving_mean, made->moving_variance,
-                      {.epsilon = epsilon_});
-  }
-  const BatchNormResult result = batch_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
-  move_averages(*made, x, result);
-  return result.y;
-}
-
-void BatchNorm::move_averages(const Weights& weights, const Tensor& x,
-                              const BatchNormResult& batch) const {
-  move_average(weights.moving_mean, batch.mean, share_, x);
-  const bool is_biased = formula_ == Formula::TensorFlow;
-  move_average(weights.moving_variance, is_biased ? biased(batch.variance, x) : batch.variance,
-               share_, x);
-}
-
-LayerNorm::LayerNorm(const LayerNormOptions& options)
-    : epsilon_(epsilon_of(options.formula, options.epsilon)),
-      options_(options),
-      weights_(std::make_shared<MadeOnce<Weights>>()) {
-  set_built(false);
-}
-
-LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options, Site site)
-    : LayerNorm(options) {
-  const SiteScope there(site);
-  make_weights(sizes);
-}
-
-const LayerNorm::Weights& LayerNorm::weights() const {
-  return made_weights(*weights_, "LayerNorm", "elements");
-}
-
-const LayerNorm::Weights& LayerNorm::make_weights(const Shape& sizes,
-                                                  const void* first_call_of) const {
-  const Shape& shape = checked_sizes(sizes);
-  const DType dtype = options_.dtype;
-  // Braces make the variables from left to right.
-  Weights made{make_variable("layer_norm/scale", ones(), shape, dtype, first_call_of),
-               make_variable("layer_norm/offset", zeros(), shape, dtype, first_call_of)};
-  LayerNorm self = *this;  // a handle to the same layer that is not const
-  return weights_->keep(std::move(made), [&](const Weights& kept) {
-    self.register_variable("scale", kept.scale);
-    self.register_variable("offset", kept.offset);
-    self.add_regularizer(kept.scale, options_.scale_regularizer);
-    self.add_regularizer(kept.offset, options_.offset_regularizer);
-    self.set_built(true);
-  });
-}
-
-Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
-  const SiteScope there(site);
-  const Weights* made = weights_->get();
-  if (made == nullptr)
-    made = &make_weights({size_to_infer("LayerNorm", x, -1, "elements")}, weights_.get());
-  const Shape sizes = made->scale.shape();
-  for (int i = 1; i <= sizes.rank(); ++i) {
-    require_size("LayerNorm", x, -i, sizes[-i], "elements");
-  }
-  return layer_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
 }
 
 }  // namespace nn

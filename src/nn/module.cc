@@ -161,12 +161,6 @@ Variable Module::register_variable(std::string_view name, Variable variable) {
   return variable;
 }
 
-std::optional<Variable> Module::register_variable(std::string_view name,
-                                                  std::optional<Variable> variable) {
-  if (variable) register_variable(name, *variable);
-  return variable;
-}
-
 void Module::add_loss(std::function<Tensor()> loss) {
   if (!loss) cohort::internal::raise(Code::InvalidArgument, "[Module] the loss is empty");
   const std::lock_guard lock(state_->mutex);

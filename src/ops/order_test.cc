@@ -6,6 +6,7 @@
 
 #include "cohort/error.h"
 #include "cohort/ops.h"
+#include "cohort/random.h"
 
 namespace cohort {
 namespace {
@@ -44,6 +45,22 @@ TEST(TopK, PrefersTheLowerIndexAndNeverNan) {
   const TopK best = top_k(Tensor({NAN, 2.f, 5.f, 5.f, 2.f}), 3);
   EXPECT_EQ(best.values.to_vector<float>(), Floats({5, 5, 2}));
   EXPECT_EQ(best.indices.to_vector<int>(), Ints({2, 3, 1}));
+}
+
+// Few values of a long row are found by another way than many: by a heap.
+TEST(TopK, OfLongRowsIsTheBeginningOfTheSortedRow) {
+  random::Generator generator(5);
+  const Tensor dice = cast(generator.randint({3, 700}, 0, 40), kFloat32);
+  const Tensor x = where(equal(dice, 39.f), Tensor(NAN), dice);
+  const Tensor order = argsort(x, 1, SortOrder::Descending);
+  for (const int64_t keep : {1, 10, 11, 300}) {
+    const Tensor found = top_k(x, keep).indices;
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < keep; ++i) {
+        ASSERT_EQ(found.at<int64_t>({row, i}), order.at<int64_t>({row, i})) << keep << ' ' << i;
+      }
+    }
+  }
 }
 
 TEST(TopK, OfNoneIsEmpty) { EXPECT_EQ(top_k(ones({2, 3}), 0).values.shape(), Shape({2, 0})); }

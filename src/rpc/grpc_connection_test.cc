@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "rpc/certificates.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "support/connection_conformance.h"
 #include "support/eventually.h"
 #include "support/message_log.h"

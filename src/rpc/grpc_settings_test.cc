@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "support/eventually.h"
 
 namespace cohort::internal {

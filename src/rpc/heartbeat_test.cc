@@ -9,7 +9,7 @@
 #include <array>
 #include <future>
 
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "support/no_descriptors.h"

@@ -18,9 +18,9 @@
 #include "base/raise.h"
 #include "rpc/certificates.h"
 #include "rpc/grpc_connection.h"
+#include "rpc/grpc_endpoint.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/make_endpoint.h"
 #include "rpc/status_call.h"
 #include "topology/address.h"
 

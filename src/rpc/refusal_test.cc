@@ -6,8 +6,8 @@
 
 #include "rpc/certificates.h"
 #include "rpc/dialer.h"
+#include "rpc/grpc_endpoint.h"
 #include "rpc/listener.h"
-#include "rpc/make_endpoint.h"
 #include "rpc/task_status.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "rpc/certificates.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 #include "topology/address.h"

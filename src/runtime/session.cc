@@ -116,14 +116,16 @@ class LocalSession : public SessionImpl {
   }
 
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
-                              const RunOptions& options, RunMetadata* metadata) override {
+                              const CallSetting& setting) override {
     RunHandle handle(*this);
-    const auto limit = request_limit(options.timeout ? options.timeout : options_.timeout);
+    const auto& timeout = setting.options.timeout;
+    const auto limit = request_limit(timeout ? timeout : options_.timeout);
+    std::atomic<uint64_t> given = setting.number.value_or(0);
     return on_host(run_parts(static_cast<const CompiledRun&>(run), values,
                              {.cancellation = handle.cancellation,
-                              .numbered_runs = numbered_runs_,
+                              .numbered_runs = setting.number ? given : numbered_runs_,
                               .limit = limit,
-                              .metadata = metadata}));
+                              .metadata = setting.metadata}));
   }
 
   // mutex_ is held.
@@ -215,7 +217,10 @@ std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& 
 
 Callable Session::make_callable(const std::vector<Tensor>& feeds,
                                 const std::vector<Tensor>& fetches) {
-  return {impl_, impl_->make_callable(feeds, fetches)};
+  return [session = impl_,
+          call = impl_->make_callable(feeds, fetches)](const std::vector<Tensor>& feed_values) {
+    return session->run_callable(*call, feed_values);
+  };
 }
 
 PartialRun::PartialRun(std::shared_ptr<internal::PartialRunState> state)
@@ -243,14 +248,6 @@ std::vector<Tensor> Session::partial_run(const PartialRun& run,
 
 std::vector<std::string> Session::list_devices() const { return impl_->list_devices(); }
 void Session::close() { impl_->close(); }
-
-Callable::Callable(std::shared_ptr<internal::SessionImpl> session,
-                   std::shared_ptr<const internal::PreparedCall> call)
-    : session_(std::move(session)), call_(std::move(call)) {}
-
-std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feed_values) const {
-  return session_->run_callable(*call_, feed_values);
-}
 
 std::string RunMetadata::to_chrome_trace() const {
   std::map<std::string, int> rows;

@@ -267,8 +267,9 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
   RunRequest request = request_for(fetches, feeds, values);
   sort_feeds(request.feeds, values);
   const std::vector<NodeOutput> asked = sort_fetches(request.fetches);
-  std::vector<Tensor> results = execute(*prepare(request, request_limit(options.timeout)), values,
-                                        options, options.trace ? metadata : nullptr);
+  std::vector<Tensor> results =
+      execute(*prepare(request, request_limit(options.timeout)), values,
+              {.options = options, .metadata = options.trace ? metadata : nullptr});
   if (asked.empty()) return results;
   return as_asked(asked, request.fetches, results);
 }
@@ -300,7 +301,8 @@ std::shared_ptr<const PreparedCall> SessionImpl::make_callable(const std::vector
 
 std::vector<Tensor> SessionImpl::run_callable(const PreparedCall& entry,
                                               const std::vector<Tensor>& values,
-                                              const RunOptions& given) {
+                                              const RunOptions& given,
+                                              std::optional<uint64_t> number) {
   const RunOptions options = checked(given);
   if (values.size() != entry.feeds.size()) {
     raise(Code::InvalidArgument, "[Callable] takes {} values, got {}", entry.feeds.size(),
@@ -309,7 +311,7 @@ std::vector<Tensor> SessionImpl::run_callable(const PreparedCall& entry,
   for (size_t i = 0; i < values.size(); ++i) {
     check_value(*graph_, graph_->node_output(entry.feeds[i]), entry.feeds[i], values[i]);
   }
-  return execute(*entry.run, values, options, nullptr);
+  return execute(*entry.run, values, {.options = options, .number = number});
 }
 
 std::shared_ptr<PartialRunState> SessionImpl::partial_run_setup(const std::vector<Tensor>& fetches,
@@ -326,7 +328,7 @@ std::vector<Tensor> SessionImpl::partial_run(PartialRunState& run,
   const RunRequest asked = request_for(fetches, feeds, values);
   return run.advance(*graph_, asked, values,
                      [&](const RunRequest& request, const std::vector<Tensor>& given) {
-                       return execute(*prepare(request, {}), given, {}, nullptr);
+                       return execute(*prepare(request, {}), given, {});
                      });
 }
 

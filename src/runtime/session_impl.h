@@ -26,6 +26,14 @@ struct PreparedCall {
 
 class PartialRunState;
 
+// How a prepared run is executed.
+struct CallSetting {
+  RunOptions options = {};
+  RunMetadata* metadata = nullptr;
+  // The number that random draws take, see RunNumber. Empty: the session counts its runs.
+  std::optional<uint64_t> number = std::nullopt;
+};
+
 // The implementation of a Session: the rules that do not depend on where a graph runs, and four
 // functions that do. Thread-safe.
 class SessionImpl {
@@ -41,7 +49,8 @@ class SessionImpl {
                                                     const std::vector<Tensor>& fetches,
                                                     std::chrono::milliseconds limit = {});
   std::vector<Tensor> run_callable(const PreparedCall& call, const std::vector<Tensor>& values,
-                                   const RunOptions& options = {});
+                                   const RunOptions& options = {},
+                                   std::optional<uint64_t> number = std::nullopt);
 
   std::shared_ptr<PartialRunState> partial_run_setup(const std::vector<Tensor>& fetches,
                                                      const std::vector<Tensor>& feeds);
@@ -61,7 +70,7 @@ class SessionImpl {
                                                       std::chrono::milliseconds limit) = 0;
   // `values` are the values of the request's feeds, in the same order and already checked.
   virtual std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
-                                      const RunOptions& options, RunMetadata* metadata) = 0;
+                                      const CallSetting& setting) = 0;
 
  private:
   // Finds the run among the recent runs, or makes it.

@@ -235,16 +235,22 @@ void make_cpu_devices(int count) {
 
 std::string current_device() { return internal::current_device().full_name; }
 
+namespace internal {
+namespace {
+constexpr ScopeKind kDeviceScopes = {
+    .close = [](uint64_t& ticket) { thread_scopes().close(ticket); }, .leave = leave};
+}  // namespace
+}  // namespace internal
+
 DeviceScope::DeviceScope(std::string_view name)
-    : ticket_(internal::thread_scopes().open(internal::entry_named(name))) {}
+    : ThreadScope(internal::kDeviceScopes,
+                  internal::thread_scopes().open(internal::entry_named(name))) {}
 
 DeviceScope::DeviceScope(DeviceFunction function)
-    : ticket_(internal::thread_scopes().open({.function = std::move(function)})) {}
+    : ThreadScope(internal::kDeviceScopes,
+                  internal::thread_scopes().open({.function = std::move(function)})) {}
 
-DeviceScope::DeviceScope(std::nullptr_t) : ticket_(internal::thread_scopes().open({})) {}
-
-DeviceScope::~DeviceScope() { internal::leave(ticket_); }
-
-void DeviceScope::close() { internal::thread_scopes().close(ticket_); }
+DeviceScope::DeviceScope(std::nullptr_t)
+    : ThreadScope(internal::kDeviceScopes, internal::thread_scopes().open({})) {}
 
 }  // namespace cohort

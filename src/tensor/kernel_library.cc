@@ -6,6 +6,8 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/log.h"
 #include "base/machine.h"
@@ -21,17 +23,22 @@ class SmallBlocks : public at::Allocator {
  public:
   explicit SmallBlocks(at::Allocator& others) : others_(others) {}
 
-  at::DataPtr allocate(size_t bytes) const override {
+  // The first of these functions overrides in LibTorch 1.13, the other two in 2.15.
+  at::DataPtr allocate(size_t bytes) const { return allocate_block(bytes); }
+  at::DataPtr allocate(size_t bytes) { return allocate_block(bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const { std::memcpy(to, from, bytes); }
+  // free() takes both kinds of blocks.
+  at::DeleterFnPtr raw_deleter() const override { return others_.raw_deleter(); }
+
+ private:
+  at::DataPtr allocate_block(size_t bytes) const {
     constexpr size_t kSmallBlock = 64;
     void* const block = bytes > 0 && bytes <= kSmallBlock ? std::malloc(bytes) : nullptr;
     if (block == nullptr) return others_.allocate(bytes);
     c10::profiledCPUMemoryReporter().New(block, bytes);
     return {block, block, others_.raw_deleter(), at::Device(at::DeviceType::CPU)};
   }
-  // free() takes both kinds of blocks.
-  at::DeleterFnPtr raw_deleter() const override { return others_.raw_deleter(); }
 
- private:
   at::Allocator& others_;
 };
 
@@ -59,6 +66,19 @@ bool limit_blas_threads() {
   set(1);
   return true;
 }
+
+// MKL, which is part of LibTorch's own downloads, exports no function that sets this for all
+// threads, and reads the environment when it is first called. So that is done before main(), where
+// no other thread reads the environment, and child processes do not inherit the variable.
+bool limit_mkl_threads() {
+  const auto first_call = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "mkl_get_max_threads"));
+  if (first_call == nullptr || std::getenv("MKL_NUM_THREADS") != nullptr) return false;
+  setenv("MKL_NUM_THREADS", "1", /*overwrite=*/1);
+  first_call();
+  unsetenv("MKL_NUM_THREADS");
+  return true;
+}
+[[maybe_unused]] const bool kMklIsLimited = limit_mkl_threads();
 
 }  // namespace
 

@@ -264,6 +264,10 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out << tensor.to_string();
 }
 
+bool TensorSpec::is_compatible_with(const TensorSpec& other) const {
+  return dtype == other.dtype && shape.is_compatible_with(other.shape);
+}
+
 std::string TensorSpec::to_string() const {
   return cohort::to_string(dtype) + " " + shape.to_string();
 }

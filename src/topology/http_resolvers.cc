@@ -150,6 +150,28 @@ std::string add_pods(const std::string& answer, PodAddress which, std::vector<Po
   return internal::text_at(json, "/metadata/continue");
 }
 
+// The addresses of the pods that the selector selects, in the order of their names.
+std::vector<std::string> addresses_of(const KubernetesOptions& options,
+                                      const std::string& label_selector) {
+  std::vector<Pod> pods;
+  std::string next;
+  int pages = 0;
+  do {
+    if (++pages > kMaxPodPages) {
+      raise(Code::ResourceExhausted, "[Kubernetes] the list of pods has no end");
+    }
+    const std::string answer = options.list_pods ? options.list_pods(label_selector)
+                                                 : ask_api(options, label_selector, next);
+    next = add_pods(answer, options.address, pods);
+  } while (!next.empty() && !options.list_pods);
+  std::ranges::sort(pods, {}, &Pod::name);
+  std::vector<std::string> found;
+  for (const Pod& pod : pods) {
+    found.push_back(internal::address_text(pod.address, options.tf_server_port));
+  }
+  return found;
+}
+
 }  // namespace
 
 HttpMetadataClusterResolver::HttpMetadataClusterResolver(HttpMetadataOptions options)
@@ -194,33 +216,13 @@ KubernetesClusterResolver::KubernetesClusterResolver(KubernetesOptions options)
   (void)internal::port_at(options_.tf_server_port, 0, kKubernetes);
 }
 
-std::vector<std::string> KubernetesClusterResolver::addresses(
-    const std::string& label_selector) const {
-  std::vector<Pod> pods;
-  std::string next;
-  int pages = 0;
-  do {
-    if (++pages > kMaxPodPages) {
-      raise(Code::ResourceExhausted, "[Kubernetes] the list of pods has no end");
-    }
-    const std::string answer = options_.list_pods ? options_.list_pods(label_selector)
-                                                  : ask_api(options_, label_selector, next);
-    next = add_pods(answer, options_.address, pods);
-  } while (!next.empty() && !options_.list_pods);
-  std::ranges::sort(pods, {}, &Pod::name);
-  std::vector<std::string> found;
-  for (const Pod& pod : pods) {
-    found.push_back(internal::address_text(pod.address, options_.tf_server_port));
-  }
-  return found;
-}
-
 ClusterSpec KubernetesClusterResolver::cluster_spec() const {
   std::vector<ClusterJob> jobs;
   for (const auto& [job, selectors] : options_.job_to_label_mapping) {
     TaskList tasks;
     for (const std::string& selector : selectors) {
-      for (std::string& address : addresses(selector)) tasks.push_back(std::move(address));
+      for (std::string& address : addresses_of(options_, selector))
+        tasks.push_back(std::move(address));
     }
     jobs.push_back({job, tasks});
   }

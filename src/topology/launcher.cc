@@ -214,12 +214,13 @@ std::optional<std::string> torchrun_job() {
 
 }  // namespace
 
+namespace internal {
+
 void RankedClusterResolver::deal(Ranks ranks) {
   const size_t tasks = ranks.addresses.size();
   if (ranks.rank && static_cast<size_t>(*ranks.rank) >= tasks) {
-    internal::raise(Code::FailedPrecondition,
-                    "[{}] this is process {}, but there are only {} processes", ranks.operation,
-                    *ranks.rank, tasks);
+    raise(Code::FailedPrecondition, "[{}] this is process {}, but there are only {} processes",
+          ranks.operation, *ranks.rank, tasks);
   }
   int next = 0;
   for (const auto& [job, count] : checked_jobs(std::move(ranks.jobs), tasks, ranks.operation)) {
@@ -233,11 +234,9 @@ void RankedClusterResolver::deal(Ranks ranks) {
   }
 }
 
-void RankedClusterResolver::deal(const internal::LaunchedProcess& process,
-                                 const LauncherOptions& options) {
+void RankedClusterResolver::deal(const LaunchedProcess& process, const LauncherOptions& options) {
   rpc_layer_ = options.rpc_layer;
-  deal({internal::launched_addresses(process, options), options.jobs, process.rank,
-        process.launcher});
+  deal({launched_addresses(process, options), options.jobs, process.rank, process.launcher});
 }
 
 ClusterSpec RankedClusterResolver::cluster_spec() const { return jobs_; }
@@ -249,6 +248,8 @@ std::optional<std::string> RankedClusterResolver::task_type() const {
 std::optional<int> RankedClusterResolver::task_id() const {
   return task_id_ ? task_id_ : local_id_;
 }
+
+}  // namespace internal
 
 OpenMpiClusterResolver::OpenMpiClusterResolver(const LauncherOptions& options) {
   constexpr const char* kOpenMpi = "OpenMpi";

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/read_file.h"
+#include "cohort/summary.h"
 #include "data/iterator_position.h"
 
 namespace cohort {
@@ -52,8 +53,6 @@ bool is_larger_better(const std::string& figure, MonitorMode mode) {
   if (mode != MonitorMode::Auto) return mode == MonitorMode::Max;
   return figure.find("accuracy") != std::string::npos || figure.find("auc") != std::string::npos;
 }
-
-}  // namespace
 
 // Monitor follows one figure of the logs.
 class Monitor {
@@ -105,6 +104,29 @@ bool Monitor::improved(const Logs& logs) {
   return better;
 }
 
+}  // namespace
+
+DelegatingCallback::DelegatingCallback(std::unique_ptr<Callback> callback)
+    : callback_(std::move(callback)) {}
+
+void DelegatingCallback::on_fit_begin(Trainer& trainer) { callback_->on_fit_begin(trainer); }
+
+void DelegatingCallback::on_epoch_begin(Trainer& trainer) { callback_->on_epoch_begin(trainer); }
+
+void DelegatingCallback::on_step_end(Trainer& trainer, const Logs& so_far) {
+  callback_->on_step_end(trainer, so_far);
+}
+
+void DelegatingCallback::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  callback_->on_epoch_end(trainer, logs);
+}
+
+void DelegatingCallback::on_fit_end(Trainer& trainer) { callback_->on_fit_end(trainer); }
+
+std::string DelegatingCallback::save() const { return callback_->save(); }
+
+void DelegatingCallback::restore(const std::string& saved) { callback_->restore(saved); }
+
 }  // namespace internal
 
 using internal::raise;
@@ -122,41 +144,63 @@ std::vector<Tensor> values_of(const std::vector<Variable>& variables) {
 
 double rate_of(const Trainer& trainer) { return trainer.optimizer().learning_rate().to<double>(); }
 
-}  // namespace
+class ModelCheckpointImpl : public Callback {
+ public:
+  explicit ModelCheckpointImpl(const ModelCheckpointOptions& options);
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  std::string save() const override;
+  void restore(const std::string& saved) override;
 
-ModelCheckpoint::ModelCheckpoint(const ModelCheckpointOptions& options)
-    : options_(options),
-      monitor_(std::make_unique<internal::Monitor>("ModelCheckpoint", options.monitor, options.mode,
-                                                   0)) {
+ private:
+  const ModelCheckpointOptions options_;
+  internal::Monitor monitor_;
+};
+
+ModelCheckpointImpl::ModelCheckpointImpl(const ModelCheckpointOptions& options)
+    : options_(options), monitor_("ModelCheckpoint", options.monitor, options.mode, 0) {
   if (!options.directory.empty()) return;
   raise(Code::InvalidArgument, "[ModelCheckpoint] .directory must be given");
 }
 
-ModelCheckpoint::~ModelCheckpoint() = default;
-
-void ModelCheckpoint::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  const bool best = options_.keep_best && monitor_->improved(logs);
+void ModelCheckpointImpl::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  const bool best = options_.keep_best && monitor_.improved(logs);
   Checkpoint checkpoint = trainer.checkpoint();
   if (options_.keep_last) checkpoint.write(options_.directory + "/last");
   if (best) checkpoint.write(options_.directory + "/best");
 }
 
-std::string ModelCheckpoint::save() const { return save_numbers({monitor_->best()}); }
+std::string ModelCheckpointImpl::save() const { return save_numbers({monitor_.best()}); }
 
-void ModelCheckpoint::restore(const std::string& saved) {
-  monitor_->set_best(restore_numbers("ModelCheckpoint", saved, 1)[0]);
+void ModelCheckpointImpl::restore(const std::string& saved) {
+  monitor_.set_best(restore_numbers("ModelCheckpoint", saved, 1)[0]);
 }
 
-EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
+class EarlyStoppingImpl : public Callback {
+ public:
+  explicit EarlyStoppingImpl(const EarlyStoppingOptions& options);
+  void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void on_fit_end(Trainer& trainer) override;
+  std::string save() const override;
+  void restore(const std::string& saved) override;
+
+ private:
+  bool is_enough() const { return waited_ > 0 && waited_ >= options_.patience; }
+
+  const EarlyStoppingOptions options_;
+  internal::Monitor monitor_;
+  int waited_ = 0;
+  std::vector<Tensor> best_;  // of the model's variables; empty if they will not be restored
+  bool restored_ = false;     // since then fit() has not begun
+};
+
+EarlyStoppingImpl::EarlyStoppingImpl(const EarlyStoppingOptions& options)
     : options_(options),
-      monitor_(std::make_unique<internal::Monitor>("EarlyStopping", options.monitor, options.mode,
-                                                   options.min_delta)) {}
+      monitor_("EarlyStopping", options.monitor, options.mode, options.min_delta) {}
 
-EarlyStopping::~EarlyStopping() = default;
-
-void EarlyStopping::on_fit_begin(Trainer& trainer) {
+void EarlyStoppingImpl::on_fit_begin(Trainer& trainer) {
   if (!std::exchange(restored_, false)) {
-    monitor_->forget();
+    monitor_.forget();
     waited_ = 0;
     best_.clear();
   } else if (is_enough()) {
@@ -164,17 +208,17 @@ void EarlyStopping::on_fit_begin(Trainer& trainer) {
   }
 }
 
-void EarlyStopping::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  const bool improved = monitor_->improved(logs);
+void EarlyStoppingImpl::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  const bool improved = monitor_.improved(logs);
   waited_ = improved ? 0 : waited_ + 1;
   if (improved && options_.restore_best_weights) best_ = values_of(trainer.variables());
   if (!is_enough()) return;
   internal::log_info("[EarlyStopping] {} has not been better than {} for {} epochs",
-                     monitor_->figure(), monitor_->best(), waited_);
+                     monitor_.figure(), monitor_.best(), waited_);
   trainer.stop();
 }
 
-void EarlyStopping::on_fit_end(Trainer& trainer) {
+void EarlyStoppingImpl::on_fit_end(Trainer& trainer) {
   if (best_.empty() || waited_ == 0) return;
   std::vector<Variable> variables = trainer.variables();
   if (variables.size() != best_.size()) {
@@ -187,16 +231,16 @@ void EarlyStopping::on_fit_end(Trainer& trainer) {
 }
 
 // The text is a line of numbers and then the tensors.
-std::string EarlyStopping::save() const {
+std::string EarlyStoppingImpl::save() const {
   data::internal::StateWriter weights;
   for (const Tensor& value : best_) weights.tensor(value);
-  return save_numbers({monitor_->best(), static_cast<double>(waited_)}) + "\n" + weights.bytes();
+  return save_numbers({monitor_.best(), static_cast<double>(waited_)}) + "\n" + weights.bytes();
 }
 
-void EarlyStopping::restore(const std::string& saved) {
+void EarlyStoppingImpl::restore(const std::string& saved) {
   const size_t line = std::min(saved.find('\n'), saved.size());
   const std::vector<double> numbers = restore_numbers("EarlyStopping", saved.substr(0, line), 2);
-  monitor_->set_best(numbers[0]);
+  monitor_.set_best(numbers[0]);
   waited_ = static_cast<int>(numbers[1]);
   best_.clear();
   data::internal::StateReader weights(
@@ -205,10 +249,25 @@ void EarlyStopping::restore(const std::string& saved) {
   restored_ = true;
 }
 
-LearningRateScheduler::LearningRateScheduler(std::function<double(int epoch, double rate)> rate)
+class LearningRateSchedulerImpl : public Callback {
+ public:
+  explicit LearningRateSchedulerImpl(std::function<double(int epoch, double rate)> rate);
+  void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_begin(Trainer& trainer) override;
+  std::string save() const override;
+  void restore(const std::string& saved) override;
+
+ private:
+  const std::function<double(int, double)> rate_;
+  double set_ = std::numeric_limits<double>::quiet_NaN();  // the current rate
+  bool restored_ = false;                                  // since then fit() has not begun
+};
+
+LearningRateSchedulerImpl::LearningRateSchedulerImpl(
+    std::function<double(int epoch, double rate)> rate)
     : rate_(std::move(rate)) {}
 
-void LearningRateScheduler::on_fit_begin(Trainer& trainer) {
+void LearningRateSchedulerImpl::on_fit_begin(Trainer& trainer) {
   if (!std::exchange(restored_, false)) {
     set_ = rate_of(trainer);
   } else if (set_ != rate_of(trainer)) {
@@ -216,7 +275,7 @@ void LearningRateScheduler::on_fit_begin(Trainer& trainer) {
   }
 }
 
-void LearningRateScheduler::on_epoch_begin(Trainer& trainer) {
+void LearningRateSchedulerImpl::on_epoch_begin(Trainer& trainer) {
   const double now = rate_of(trainer);
   const double rate = rate_(trainer.progress().epoch, now);
   if (!(rate >= 0)) {
@@ -228,23 +287,37 @@ void LearningRateScheduler::on_epoch_begin(Trainer& trainer) {
   if (rate != now) trainer.optimizer().set_learning_rate(rate);
 }
 
-std::string LearningRateScheduler::save() const { return save_numbers({set_}); }
+std::string LearningRateSchedulerImpl::save() const { return save_numbers({set_}); }
 
-void LearningRateScheduler::restore(const std::string& saved) {
+void LearningRateSchedulerImpl::restore(const std::string& saved) {
   set_ = restore_numbers("LearningRateScheduler", saved, 1)[0];
   restored_ = true;
 }
 
-ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
+class ReduceOnPlateauImpl : public Callback {
+ public:
+  explicit ReduceOnPlateauImpl(const ReduceOnPlateauOptions& options);
+  void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  std::string save() const override;
+  void restore(const std::string& saved) override;
+
+ private:
+  const ReduceOnPlateauOptions options_;
+  internal::Monitor monitor_;
+  int waited_ = 0;
+  double rate_ = std::numeric_limits<double>::quiet_NaN();    // the last rate set here, if any
+  double before_ = std::numeric_limits<double>::quiet_NaN();  // the rate before its changes
+  bool restored_ = false;                                     // since then fit() has not begun
+};
+
+ReduceOnPlateauImpl::ReduceOnPlateauImpl(const ReduceOnPlateauOptions& options)
     : options_(options),
-      monitor_(std::make_unique<internal::Monitor>("ReduceOnPlateau", options.monitor, options.mode,
-                                                   options.min_delta)) {}
+      monitor_("ReduceOnPlateau", options.monitor, options.mode, options.min_delta) {}
 
-ReduceOnPlateau::~ReduceOnPlateau() = default;
-
-void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
+void ReduceOnPlateauImpl::on_fit_begin(Trainer& trainer) {
   if (!std::exchange(restored_, false)) {  // another training
-    monitor_->forget();
+    monitor_.forget();
     waited_ = 0;
     rate_ = before_ = std::numeric_limits<double>::quiet_NaN();
     return;
@@ -254,8 +327,8 @@ void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
   if (!std::isnan(rate)) trainer.optimizer().set_learning_rate(rate);
 }
 
-void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  waited_ = monitor_->improved(logs) ? 0 : waited_ + 1;
+void ReduceOnPlateauImpl::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  waited_ = monitor_.improved(logs) ? 0 : waited_ + 1;
   if (waited_ == 0 || waited_ < options_.patience) return;
   waited_ = 0;
   const double now = rate_of(trainer);
@@ -265,19 +338,17 @@ void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
   trainer.optimizer().set_learning_rate(rate_);
 }
 
-std::string ReduceOnPlateau::save() const {
-  return save_numbers({monitor_->best(), static_cast<double>(waited_), rate_});
+std::string ReduceOnPlateauImpl::save() const {
+  return save_numbers({monitor_.best(), static_cast<double>(waited_), rate_});
 }
 
-void ReduceOnPlateau::restore(const std::string& saved) {
+void ReduceOnPlateauImpl::restore(const std::string& saved) {
   const std::vector<double> numbers = restore_numbers("ReduceOnPlateau", saved, 3);
-  monitor_->set_best(numbers[0]);
+  monitor_.set_best(numbers[0]);
   waited_ = static_cast<int>(numbers[1]);
   rate_ = numbers[2];
   restored_ = true;
 }
-
-namespace {
 
 void check_columns(const std::string& path, const std::string& text, const std::string& header) {
   const std::string present = text.substr(0, text.find('\n'));
@@ -298,11 +369,18 @@ size_t kept_size(const std::string& text, int epoch) {
   return text.substr(last).starts_with(fmt::format("{},", epoch)) ? last : end;
 }
 
-}  // namespace
+class CsvLoggerImpl : public Callback {
+ public:
+  explicit CsvLoggerImpl(std::string path) : path_(std::move(path)) {}
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void restore(const std::string& /*saved*/) override { restored_ = true; }
 
-CsvLogger::CsvLogger(std::string path) : path_(std::move(path)) {}
+ private:
+  const std::string path_;
+  bool restored_ = false;  // since then no line was written
+};
 
-void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
+void CsvLoggerImpl::on_epoch_end(Trainer& trainer, const Logs& logs) {
   if (!trainer.is_chief()) return;
   const int epoch = trainer.progress().epoch;
   std::string header = "epoch";
@@ -327,9 +405,27 @@ void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
   }
 }
 
-void CsvLogger::restore(const std::string& /*saved*/) { restored_ = true; }
+class TensorBoardImpl : public Callback {
+ public:
+  explicit TensorBoardImpl(const TensorBoardOptions& options);
+  void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_begin(Trainer& trainer) override;
+  void on_step_end(Trainer& trainer, const Logs& so_far) override;
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void on_fit_end(Trainer& trainer) override;
+  void restore(const std::string& saved) override;
 
-TensorBoard::TensorBoard(const TensorBoardOptions& options) : options_(options) {
+ private:
+  void add(const std::string& prefix, const Logs& logs, int64_t step);
+
+  const TensorBoardOptions options_;
+  std::unique_ptr<SummaryWriter> writer_;  // on the chief only
+  int64_t step_seen_ = 0;                  // the step of the last call
+  int64_t examples_before_ = 0;            // of the running epoch, before this process resumed it
+  bool restored_ = false;                  // since then fit() has not begun
+};
+
+TensorBoardImpl::TensorBoardImpl(const TensorBoardOptions& options) : options_(options) {
   if (options.directory.empty()) {
     internal::raise(Code::InvalidArgument, "[TensorBoard] .directory must be given");
   }
@@ -342,7 +438,7 @@ TensorBoard::TensorBoard(const TensorBoardOptions& options) : options_(options) 
   }
 }
 
-void TensorBoard::on_fit_begin(Trainer& trainer) {
+void TensorBoardImpl::on_fit_begin(Trainer& trainer) {
   SummaryWriterOptions options;
   if (std::exchange(restored_, false)) options.purge_step = trainer.progress().step + 1;
   if (trainer.is_chief()) writer_ = std::make_unique<SummaryWriter>(options_.directory, options);
@@ -350,11 +446,11 @@ void TensorBoard::on_fit_begin(Trainer& trainer) {
   on_epoch_begin(trainer);
 }
 
-void TensorBoard::on_epoch_begin(Trainer& trainer) {
+void TensorBoardImpl::on_epoch_begin(Trainer& trainer) {
   examples_before_ = trainer.progress().examples;
 }
 
-void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
+void TensorBoardImpl::on_step_end(Trainer& trainer, const Logs& so_far) {
   const TrainingProgress& progress = trainer.progress();
   if (!options_.every_steps) return;
   // One call may be for several steps.
@@ -367,39 +463,65 @@ void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
   add("step/", logs, progress.step);
 }
 
-void TensorBoard::on_epoch_end(Trainer& trainer, const Logs& logs) {
+void TensorBoardImpl::on_epoch_end(Trainer& trainer, const Logs& logs) {
   Logs all = logs;
   all["learning_rate"] = trainer.optimizer().learning_rate().to<double>();
   add("epoch/", all, trainer.progress().epoch);
 }
 
-void TensorBoard::on_fit_end(Trainer&) { writer_.reset(); }
+void TensorBoardImpl::on_fit_end(Trainer&) { writer_.reset(); }
 
-void TensorBoard::restore(const std::string& /*saved*/) { restored_ = true; }
+void TensorBoardImpl::restore(const std::string& /*saved*/) { restored_ = true; }
 
-void TensorBoard::add(const std::string& prefix, const Logs& logs, int64_t step) {
+void TensorBoardImpl::add(const std::string& prefix, const Logs& logs, int64_t step) {
   if (!writer_) return;
   for (const auto& [name, value] : logs) writer_->add_scalar(prefix + name, value, step);
 }
 
-void LambdaCallback::on_fit_begin(Trainer& trainer) {
-  if (functions_.on_fit_begin) functions_.on_fit_begin(trainer);
-}
+class LambdaCallbackImpl : public Callback {
+ public:
+  explicit LambdaCallbackImpl(LambdaCallbacks functions) : functions_(std::move(functions)) {}
+  void on_fit_begin(Trainer& trainer) override {
+    if (functions_.on_fit_begin) functions_.on_fit_begin(trainer);
+  }
+  void on_epoch_begin(Trainer& trainer) override {
+    if (functions_.on_epoch_begin) functions_.on_epoch_begin(trainer);
+  }
+  void on_step_end(Trainer& trainer, const Logs& so_far) override {
+    if (functions_.on_step_end) functions_.on_step_end(trainer, so_far);
+  }
+  void on_epoch_end(Trainer& trainer, const Logs& logs) override {
+    if (functions_.on_epoch_end) functions_.on_epoch_end(trainer, logs);
+  }
+  void on_fit_end(Trainer& trainer) override {
+    if (functions_.on_fit_end) functions_.on_fit_end(trainer);
+  }
 
-void LambdaCallback::on_epoch_begin(Trainer& trainer) {
-  if (functions_.on_epoch_begin) functions_.on_epoch_begin(trainer);
-}
+ private:
+  const LambdaCallbacks functions_;
+};
 
-void LambdaCallback::on_step_end(Trainer& trainer, const Logs& so_far) {
-  if (functions_.on_step_end) functions_.on_step_end(trainer, so_far);
-}
+}  // namespace
 
-void LambdaCallback::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  if (functions_.on_epoch_end) functions_.on_epoch_end(trainer, logs);
-}
+ModelCheckpoint::ModelCheckpoint(const ModelCheckpointOptions& options)
+    : DelegatingCallback(std::make_unique<ModelCheckpointImpl>(options)) {}
 
-void LambdaCallback::on_fit_end(Trainer& trainer) {
-  if (functions_.on_fit_end) functions_.on_fit_end(trainer);
-}
+EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
+    : DelegatingCallback(std::make_unique<EarlyStoppingImpl>(options)) {}
+
+LearningRateScheduler::LearningRateScheduler(std::function<double(int epoch, double rate)> rate)
+    : DelegatingCallback(std::make_unique<LearningRateSchedulerImpl>(std::move(rate))) {}
+
+ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
+    : DelegatingCallback(std::make_unique<ReduceOnPlateauImpl>(options)) {}
+
+CsvLogger::CsvLogger(std::string path)
+    : DelegatingCallback(std::make_unique<CsvLoggerImpl>(std::move(path))) {}
+
+TensorBoard::TensorBoard(const TensorBoardOptions& options)
+    : DelegatingCallback(std::make_unique<TensorBoardImpl>(options)) {}
+
+LambdaCallback::LambdaCallback(LambdaCallbacks functions)
+    : DelegatingCallback(std::make_unique<LambdaCallbackImpl>(std::move(functions))) {}
 
 }  // namespace cohort

@@ -5,7 +5,7 @@
 #include "cohort/coordinator.h"
 #include "cohort/multi_worker.h"
 #include "cohort/scheduler_resolvers.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/strategies/worker_strategies.h"
 #include "topology/resolver_inputs.h"

@@ -2,6 +2,9 @@
 
 usage: tools_test.py ROOT
 """
+import hashlib
+import http.server
+import io
 import json
 import os
 import pathlib
@@ -10,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(sys.argv.pop()).resolve()
 
@@ -322,6 +327,9 @@ class DoxygenFilter(Scratch):
         self.assertEqual(self.filtered("docs/a.md", text),
                          "# Title\n## One `b` {#docs_a-one-b}\n[x](#docs_a-one-b) [y](a.md) `[z](a.md#one-b)` w\n"
                          "```\n## [x](a.md#c)\n```\n")
+
+    def test_links_to_pages_of_examples_become_text(self):
+        self.assertEqual(self.filtered("docs/a.md", "[x](../examples/a/README.md)\n"), "x\n")
 
 
 class Layers(Scratch):
@@ -780,7 +788,8 @@ class Setup(Scratch):
         env.pop("COHORT_NO_SETUP", None)
         user = {"user": "nobody"} if os.geteuid() == 0 else {}
         self.root.chmod(0o777)
-        return self.run_tool("bash", "-s", "--", *arguments, env=env, input=(ROOT / "scripts/setup.sh").read_text(), **user)
+        return self.run_tool("bash", "-s", "--", *arguments, cwd=self.root, env=env,
+                             input=(ROOT / "scripts/setup.sh").read_text(), **user)
 
     def test_it_does_nothing_when_all_is_there(self):
         self.installed()
@@ -802,6 +811,16 @@ class Setup(Scratch):
             self.assertEqual(code, 0, output)
             self.assertIn(package, self.log.read_text())
 
+    def test_it_fetches_libtorch_2_when_asked_and_passes_its_exit_code_on(self):
+        self.installed()
+        self.write("fetch_torch.py", f"#!/bin/sh\necho fetched >>{self.log}\nexit 3\n", 0o755)
+        self.assertEqual(self.setup_as_user(MAY_SUDO="1")[0], 0)
+        self.assertFalse(self.log.exists())
+        self.assertEqual(self.setup_as_user("--torch2", MAY_SUDO="1")[0], 3)
+        log = self.log.read_text()
+        self.assertIn("python3-pip", log)
+        self.assertTrue(log.endswith("fetched\n"), log)
+
     def test_without_the_right_to_install_it_prints_the_command(self):
         self.installed("lld", "ccache")
         code, output = self.setup_as_user(MAY_SUDO="")
@@ -811,8 +830,126 @@ class Setup(Scratch):
 
     def test_every_package_has_a_reason_in_the_documents(self):
         page = (ROOT / "docs/dependencies.md").read_text()
-        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--lint", "--docs", "--list")[1].split():
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--lint", "--docs", "--torch2", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
+
+
+class FetchTorch(Scratch):
+    """scripts/fetch_torch.py with a small wheel, a server on this machine, and a stand-in for pip."""
+
+    FILE = "torch-2.99.0-cp311-cp311-any.whl"
+    WANTED = ("torch/include/ATen/ATen.h", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/lib/libgomp.so.1",
+              "nvidia/cu13/lib/libcudart.so.13", "torch-2.99.0.dist-info/licenses/LICENSE")
+    OTHERS = ("torch/__init__.py", "torch/lib/libtorch_cuda.so", "torch/lib/libtorch_python.so", "torch/include/fmt/core.h",
+              "nvidia/cu13/include/cuda.h")
+
+    def setUp(self):
+        super().setUp()
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name in self.WANTED + self.OTHERS:
+                archive.writestr(name, f"this is {name}")
+        self.wheel = packed.getvalue()
+        self.sha256 = hashlib.sha256(self.wheel).hexdigest()
+        self.requests = []  # the first byte that each asked for
+        self.sent = [len(self.wheel)]  # how many bytes each answer has at most; the last one counts for all later
+        self.pip_finds(f"{self.serve()}/packages/{self.FILE}#sha256=x")
+
+    def serve(self):
+        test = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                first = int(re.search(r"=(\d+)-", self.headers.get("Range", "bytes=0-"))[1])
+                test.requests.append(first)
+                limit = test.sent.pop(0) if len(test.sent) > 1 else test.sent[0]
+                self.send_response(206 if first else 200)
+                self.send_header("Content-Length", str(len(test.wheel) - first))
+                self.end_headers()
+                self.wfile.write(test.wheel[first:first + limit])
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    def pip_finds(self, link):
+        self.write("bin/python3", f"#!/bin/sh\necho '  Found link {link} (from an index)'\n", 0o755)
+
+    def fetch(self):
+        program = ("import sys\n"
+                   f"sys.path.insert(0, '{ROOT}/scripts')\n"
+                   "import fetch_torch\n"
+                   f"fetch_torch.WHEELS = [fetch_torch.Wheel('torch', '2.99.0', 'cp311-cp311-any', {len(self.wheel)}, '{self.sha256}')]\n"
+                   "fetch_torch.UNPACKED_MB, fetch_torch.ATTEMPTS = 1, 1\n"
+                   "fetch_torch.main()\n")
+        env = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "no_proxy": "*"}
+        env.pop("PIP_CERT", None)
+        return self.run_tool(sys.executable, "-B", self.write("fetch.py", program), self.root / "libtorch", env=env)
+
+    def assert_complete(self, outcome):
+        self.assertEqual(outcome[0], 0, outcome[1])
+        for name in self.WANTED:
+            self.assertEqual((self.root / "libtorch" / name).read_text(), f"this is {name}")
+
+    def test_the_part_for_cpp_is_unpacked_and_the_size_is_said_first(self):
+        outcome = self.fetch()
+        self.assert_complete(outcome)
+        self.assertIn("LibTorch 2.99.0 from PyPI: 0 MB to download, 1 MB in", outcome[1])
+        for name in (*self.OTHERS, "downloads"):
+            self.assertFalse((self.root / "libtorch" / name).exists(), name)
+
+    def test_a_second_run_needs_no_network_and_another_list_is_fetched_anew(self):
+        self.fetch()
+        self.pip_finds("nothing")
+        self.assertEqual(self.fetch(), (0, ""))
+        self.write("libtorch/complete", "another list")
+        code, output = self.fetch()
+        self.assertEqual(code, 3, output)
+        self.assertFalse((self.root / "libtorch/torch").exists())
+
+    def test_a_lost_connection_goes_on_where_it_stopped(self):
+        self.sent = [100, 200, len(self.wheel)]
+        self.assert_complete(self.fetch())
+        self.assertEqual(self.requests, [0, 100, 300])
+
+    def test_an_interrupted_run_goes_on_where_it_stopped(self):
+        self.sent = [100, 0]
+        code, output = self.fetch()
+        self.assertEqual(code, 3, output)
+        self.assertIn("could not be fetched, 0 of 0 MB are there", output)
+        self.assertIn("Run it again to go on", output)
+        self.requests.clear()
+        self.sent = [len(self.wheel)]
+        self.assert_complete(self.fetch())
+        self.assertEqual(self.requests, [100])
+
+    def test_another_file_is_refused_and_removed(self):
+        expected, self.sha256 = self.sha256, "0" * 64
+        code, output = self.fetch()
+        self.assertEqual(code, 1, output)
+        self.assertIn(f"expected SHA-256 {'0' * 64}, found {expected}", output)
+        self.assertEqual(list((self.root / "libtorch/downloads").iterdir()), [])
+        self.assertFalse((self.root / "libtorch/torch").exists())
+
+    def test_without_network_it_says_what_to_do(self):
+        self.write("bin/python3", "#!/bin/sh\necho 'ERROR: No matching distribution found for torch' >&2\nexit 1\n", 0o755)
+        code, output = self.fetch()
+        self.assertEqual(code, 3, output)
+        self.assertIn("is the package index reachable?", output)
+        self.assertIn(f"put these files into {self.root}/libtorch/downloads: {self.FILE}.", output)
+        self.assertIn("pip said: ERROR: No matching distribution found for torch", output)
+
+    def test_a_file_that_was_put_there_is_taken_without_network(self):
+        self.pip_finds("nothing")
+        (self.root / "libtorch/downloads").mkdir(parents=True)
+        (self.root / "libtorch/downloads" / self.FILE).write_bytes(self.wheel)
+        self.assert_complete(self.fetch())
+        self.assertEqual(self.requests, [])
 
 
 class RecordTerminal(Scratch):

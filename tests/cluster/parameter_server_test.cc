@@ -89,7 +89,8 @@ TEST_F(ClickModelExample, LearnsRowByRow) {
   ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
   const size_t at = chief->output().find("steps 1000  loss ");
   ASSERT_NE(at, std::string::npos) << chief->output();
-  EXPECT_LT(std::stod(chief->output().substr(at + 17)), 0.66) << chief->output();
+  // Guesses reach 0.69. One worker alone that draws new batches reaches 0.33.
+  EXPECT_LT(std::stod(chief->output().substr(at + 17)), 0.5) << chief->output();
   EXPECT_NE(chief->output().find("users/part_3"), std::string::npos) << chief->output();
 }
 

@@ -22,8 +22,16 @@ class AllocationMeter {
 
  private:
   struct Counts : c10::MemoryReportingInfoBase {
+    // The first overrides in LibTorch 1.13, the second in 2.15.
     void reportMemoryUsage(void* /*memory*/, int64_t bytes, int64_t /*allocated*/,
-                           int64_t /*reserved*/, c10::Device /*device*/) override {
+                           int64_t /*reserved*/, c10::Device /*device*/) {
+      count(bytes);
+    }
+    void reportMemoryUsage(void* /*memory*/, int64_t bytes, size_t /*allocated*/,
+                           size_t /*reserved*/, c10::Device /*device*/) {
+      count(bytes);
+    }
+    void count(int64_t bytes) {
       allocations += bytes > 0 ? 1 : 0;
       live += bytes;
       peak = std::max(peak, live);

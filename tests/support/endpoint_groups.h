@@ -4,7 +4,7 @@
 
 #include "base/host_identity.h"
 #include "membership/member_connections.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 namespace cohort {
 

@@ -9,6 +9,7 @@
 
 #include "base/raise.h"
 #include "cohort/readers.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/input/distributed_input.h"
 #include "support/distributed_steps.h"
 #include "tensor/devices.h"

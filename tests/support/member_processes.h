@@ -9,7 +9,7 @@
 
 #include "base/host_identity.h"
 #include "collectives/communicator_access.h"
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 #include "support/child_processes.h"
 #include "support/connected_group.h"
 #include "support/socket_connection.h"

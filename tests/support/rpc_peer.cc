@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 int main(int argc, char** argv) {
   using namespace cohort::internal;

@@ -61,6 +61,13 @@ struct WorkerLeaf {
 template <typename T>
 using WorkerArgument = std::decay_t<MappedLeaves<WorkerLeaf, T>>;
 
+// Traces a function and queues a call of it. Sets `structure` to that of the result.
+std::shared_ptr<RemoteResult> enqueue(ClusterCoordinatorState& state, std::optional<int> worker,
+                                      const std::function<TracedCall()>& trace,
+                                      const RemoteArguments& remote,
+                                      std::shared_ptr<const void>& structure);
+PerWorkerDataset make_per_worker(int num_workers, const std::function<PerWorkerSpec()>& make);
+
 }  // namespace internal
 
 template <typename T>
@@ -83,7 +90,8 @@ auto ClusterCoordinator::fetch(const T& values) const {
 
 template <std::invocable F>
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const F& make) {
-  return make_per_worker([make] { return internal::PerWorkerSpec(make()); });
+  return internal::make_per_worker(num_workers(),
+                                   [make] { return internal::PerWorkerSpec(make()); });
 }
 
 template <typename F, typename... Args>
@@ -98,8 +106,8 @@ auto ClusterCoordinator::schedule_at(std::optional<int> worker, const F& f, cons
         std::decay_t<std::invoke_result_t<const F&, const internal::WorkerArgument<Args>&...>>;
     std::shared_ptr<const void> structure;
     internal::RemoteArguments remote;
-    auto result = enqueue(
-        worker,
+    auto result = internal::enqueue(
+        *state_, worker,
         [&] {
           return internal::Access::trace(
               f, internal::map_leaves(internal::WorkerLeaf{remote}, args)...);
@@ -109,6 +117,16 @@ auto ClusterCoordinator::schedule_at(std::optional<int> worker, const F& f, cons
   } else {
     return schedule_at(worker, function(f), args...);
   }
+}
+
+template <typename F, typename... Args>
+auto ClusterCoordinator::schedule(const F& f, const Args&... args) {
+  return schedule_at(std::nullopt, f, args...);
+}
+
+template <typename F, typename... Args>
+auto ClusterCoordinator::schedule_on(int worker, const F& f, const Args&... args) {
+  return schedule_at(worker, f, args...);
 }
 
 template <typename F, typename... Args>

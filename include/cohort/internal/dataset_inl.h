@@ -6,9 +6,31 @@
 
 namespace cohort::data {
 
+namespace internal {
+[[noreturn]] void raise_negative_cardinality(int64_t count);
+[[noreturn]] void raise_no_count(std::string_view cardinality);
+}  // namespace internal
+
+constexpr Cardinality::Cardinality(int64_t count) : count_(count) {
+  if (count < 0) internal::raise_negative_cardinality(count);
+}
+
+constexpr int64_t Cardinality::count() const {
+  if (!is_number()) internal::raise_no_count(kind_ == Kind::Infinite ? "infinite" : "unknown");
+  return count_;
+}
+
+constexpr std::partial_ordering operator<=>(Cardinality a, Cardinality b) {
+  using Kind = Cardinality::Kind;
+  if (a == b) return std::partial_ordering::equivalent;
+  if (a.kind_ == Kind::Unknown || b.kind_ == Kind::Unknown) return std::partial_ordering::unordered;
+  if (a.kind_ != b.kind_) return a.kind_ <=> b.kind_;
+  return a.count_ <=> b.count_;
+}
+
 template <typename F>
 requires(!std::same_as<std::remove_cvref_t<F>, Function>) Function::Function(F&& callable)
-    : call_([f = std::decay_t<F>(callable)](const Element& element) mutable {
+    : NamedFunction([f = std::decay_t<F>(callable)](const Element& element) mutable {
         return internal::to_element(internal::call_with(f, element));
       }),
       rows_(internal::make_row_function<std::decay_t<F>>(callable)) {}
@@ -16,7 +38,7 @@ requires(!std::same_as<std::remove_cvref_t<F>, Function>) Function::Function(F&&
 template <typename F>
 requires(!std::same_as<std::remove_cvref_t<F>, DatasetFunction>)
     DatasetFunction::DatasetFunction(F&& callable)
-    : call_([f = std::decay_t<F>(callable)](const Element& element) mutable {
+    : NamedFunction([f = std::decay_t<F>(callable)](const Element& element) mutable {
         return Dataset(internal::call_with(f, element));
       }) {}
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,34 @@
 
 namespace cohort {
 namespace internal {
+
+// --- What the templates call
+
+// Throws FailedPrecondition unless the strategy is in cross-replica context, or is the default one.
+void require_cross_replica_or_default(const Strategy& strategy, std::string_view what);
+size_t num_local_replicas(const Strategy& strategy);
+int replica_id(const Strategy& strategy, size_t local_replica);
+bool is_single(const Strategy& strategy);
+// Opens the scope and calls `body` for each local replica.
+void run_replicas(Strategy& strategy, const std::function<void(ReplicaContext&)>& body);
+// Each reduces or gathers one leaf. `structure` describes the structure with this leaf, for the
+// comparison of the calls.
+Tensor reduce_value(Strategy& strategy, ReduceOp op, const DistributedValue& value,
+                    const ReduceAxes& axes, const std::string& structure, Site site);
+Tensor gather_value(Strategy& strategy, const DistributedValue& value, int axis, Site site);
+// The same for all leaves of a replica. `may_lack`: the types of the values allow undefined values,
+// here or on other workers.
+std::vector<Gradient> all_reduce_values(ReplicaContext& context, ReduceOp op,
+                                        const std::vector<Gradient>& values, bool may_lack,
+                                        const CommunicationOptions& options,
+                                        const std::string& structure, Site site);
+Tensor all_gather_value(ReplicaContext& context, const Gradient& value, int axis,
+                        const CommunicationOptions& options, const std::string& structure,
+                        Site site);
+// Calls `body` once with the `own` of each replica, in the order of the replicas. `kind` is the
+// same in all replicas that make the same call.
+void merge_replicas(ReplicaContext& context, size_t kind, void* own,
+                    const std::function<void(std::span<void* const>)>& body);
 
 // --- Reducing leaf by leaf
 
@@ -46,7 +75,7 @@ struct ReduceLeaf {
       static_assert(std::constructible_from<DistributedValue, const T&>,
                     "reduce() takes tensors, numbers, gradients, variables and structures of them; "
                     "a struct is a structure when it has a specialisation of cohort::Fields");
-      return strategy.reduce_value(op, DistributedValue(leaf), axes, structure, site);
+      return reduce_value(strategy, op, DistributedValue(leaf), axes, structure, site);
     }
   }
 
@@ -62,7 +91,7 @@ struct ReduceLeaf {
       static_assert(std::constructible_from<DistributedValue, const PerReplica<T>&>,
                     "reduce() takes tensors, numbers, gradients, variables and structures of them; "
                     "a struct is a structure when it has a specialisation of cohort::Fields");
-      return strategy.reduce_value(op, DistributedValue(values), axes, structure, site);
+      return reduce_value(strategy, op, DistributedValue(values), axes, structure, site);
     }
   }
 
@@ -164,36 +193,41 @@ struct LocalLeaf {
 
 }  // namespace internal
 
-template <typename Merge, typename... Args>
-auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
-  return merge_decayed<Merge, std::decay_t<const Args&>...>(merge, args...);
-}
+namespace internal {
 
+// merge_call() after arrays and functions among the arguments have decayed.
 template <typename Merge, typename... Args>
-auto ReplicaContext::merge_decayed(const Merge& merge, const Args&... args) {
-  static_assert(internal::kMergeFits<Merge, Args...>,
+auto merge_decayed(ReplicaContext& context, const Merge& merge, const Args&... args) {
+  static_assert(kMergeFits<Merge, Args...>,
                 "merge_call(merge, arguments...): the merge function must take a Strategy& and, "
                 "for each argument of type T, a PerReplica<T>");
-  using Merged = internal::MergeResult<Merge, Args...>;
-  using Regroup = internal::RegroupFor<Merge, Args...>;
+  using Merged = MergeResult<Merge, Args...>;
+  using Regroup = RegroupFor<Merge, Args...>;
   constexpr auto kIndices = std::index_sequence_for<Args...>();
   if constexpr (std::is_void_v<Merged>) {
-    using Part = internal::MergePart<void, Args...>;
+    using Part = MergePart<void, Args...>;
     Part own{{&args...}};
-    this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
-      internal::call_merge<Part, Regroup>(merge, strategy_, parts, kIndices);
+    merge_replicas(context, typeid(Part).hash_code(), &own, [&](std::span<void* const> parts) {
+      call_merge<Part, Regroup>(merge, context.strategy(), parts, kIndices);
     });
   } else {
-    using Part = internal::MergePart<std::decay_t<internal::Selected<Merged>>, Args...>;
+    using Part = MergePart<std::decay_t<Selected<Merged>>, Args...>;
     Part own{{&args...}};
-    this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
-      const Merged merged = internal::call_merge<Part, Regroup>(merge, strategy_, parts, kIndices);
+    merge_replicas(context, typeid(Part).hash_code(), &own, [&](std::span<void* const> parts) {
+      const Merged merged = call_merge<Part, Regroup>(merge, context.strategy(), parts, kIndices);
       for (size_t r = 0; r < parts.size(); ++r) {
-        static_cast<Part*>(parts[r])->result.emplace(internal::select(r, merged));
+        static_cast<Part*>(parts[r])->result.emplace(select(r, merged));
       }
     });
     return *std::move(own.result);
   }
+}
+
+}  // namespace internal
+
+template <typename Merge, typename... Args>
+auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
+  return internal::merge_decayed<Merge, std::decay_t<const Args&>...>(*this, merge, args...);
 }
 
 template <typename T>
@@ -206,11 +240,17 @@ auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const Communication
     may_lack |= internal::kMayLack<std::remove_cvref_t<decltype(leaf)>>;
   };
   internal::visit_leaves(collect, value);
-  const std::vector<Gradient> reduced =
-      all_reduce_values(op, leaves, may_lack, options, internal::describe_structure(value), site);
+  const std::vector<Gradient> reduced = internal::all_reduce_values(
+      *this, op, leaves, may_lack, options, internal::describe_structure(value), site);
   size_t next = 0;
   return internal::map_leaves(
       [&](const auto& leaf) { return internal::as_result(leaf, reduced[next++]); }, value);
+}
+
+template <typename T>
+auto ReplicaContext::all_reduce(std::string_view op, const T& value,
+                                const CommunicationOptions& options, Site site) {
+  return all_reduce(parse_reduce_op(op), value, options, site);
 }
 
 template <typename T>
@@ -218,7 +258,8 @@ auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOpt
                                 Site site) {
   return internal::map_leaves(
       [&, structure = internal::describe_structure(value)](const auto& leaf) {
-        return all_gather_value(internal::as_contribution(leaf), axis, options, structure, site);
+        return internal::all_gather_value(*this, internal::as_contribution(leaf), axis, options,
+                                          structure, site);
       },
       value);
 }
@@ -233,11 +274,11 @@ auto Strategy::run(F&& f, const Args&... args) {
     return internal::call_unpacked(f, internal::select(replica, args)...);
   };
   if constexpr (std::is_void_v<Result>) {
-    run_replicas([&](ReplicaContext& context) { call(context.local_replica()); });
-    return PerReplica<void>(extended_->num_local_replicas());
+    internal::run_replicas(*this, [&](ReplicaContext& context) { call(context.local_replica()); });
+    return PerReplica<void>(internal::num_local_replicas(*this));
   } else {
-    std::vector<std::optional<Result>> results(extended_->num_local_replicas());
-    run_replicas([&](ReplicaContext& context) {
+    std::vector<std::optional<Result>> results(internal::num_local_replicas(*this));
+    internal::run_replicas(*this, [&](ReplicaContext& context) {
       const size_t replica = context.local_replica();
       if constexpr (internal::HoldsLeaf<Result, internal::IsVariable>::value) {
         results[replica] = internal::map_leaves(internal::WholeVariables{replica}, call(replica));
@@ -253,9 +294,14 @@ auto Strategy::run(F&& f, const Args&... args) {
 
 template <typename T>
 auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes, Site site) {
-  check_cross_replica("reduce");
+  internal::require_cross_replica_or_default(*this, "reduce");
   return internal::map_leaves(
       internal::ReduceLeaf{*this, op, axes, site, internal::describe_distributed(value)}, value);
+}
+
+template <typename T>
+auto Strategy::reduce(std::string_view op, const T& value, const ReduceAxes& axes, Site site) {
+  return reduce(parse_reduce_op(op), value, axes, site);
 }
 
 template <typename T>
@@ -263,8 +309,8 @@ Tensor Strategy::gather(const T& value, int axis, Site site) {
   static_assert(std::constructible_from<DistributedValue, const T&>,
                 "gather() takes tensors, numbers, gradients and variables; of a structure, gather "
                 "each part by itself");
-  check_cross_replica("gather");
-  return gather_value(DistributedValue(value), axis, site);
+  internal::require_cross_replica_or_default(*this, "gather");
+  return internal::gather_value(*this, DistributedValue(value), axis, site);
 }
 
 template <typename T>
@@ -279,7 +325,7 @@ auto Strategy::local_results(const T& value) const {
     return internal::local_copies(value);
   } else if constexpr (!internal::Nest<T>::kLeaf) {
     std::vector<internal::MappedLeaves<internal::LocalLeaf, T>> all;
-    for (size_t r = 0; r < extended_->num_local_replicas(); ++r) {
+    for (size_t r = 0; r < internal::num_local_replicas(*this); ++r) {
       all.push_back(internal::map_leaves(internal::LocalLeaf{r}, value));
     }
     return all;
@@ -290,58 +336,21 @@ auto Strategy::local_results(const T& value) const {
 
 template <typename F>
 auto Strategy::distribute_values_from_function(const F& f) {
-  check_cross_replica("distribute_values_from_function");
+  internal::require_cross_replica_or_default(*this, "distribute_values_from_function");
   using T = std::decay_t<std::invoke_result_t<const F&, ValueContext>>;
   std::vector<std::optional<T>> made;
-  for (size_t r = 0; r < extended_->num_local_replicas(); ++r) {
-    made.emplace_back(f(ValueContext{extended_->replica_id(r), num_replicas_in_sync()}));
+  for (size_t r = 0; r < internal::num_local_replicas(*this); ++r) {
+    made.emplace_back(f(ValueContext{internal::replica_id(*this, r), num_replicas_in_sync()}));
   }
   const std::vector<const T*> all = internal::pointers_to(made);
   return internal::regroup(std::span<const T* const>(all),
-                           {.always_wrap = true, .one_value = extended_->traits().is_single});
+                           {.always_wrap = true, .one_value = internal::is_single(*this)});
 }
 
-template <typename F, typename... Args>
-DistributedValue StrategyExtended::update(const Variable& variable, const F& change,
-                                          const Args&... args) {
-  static_assert(internal::Accepts<const F&, Variable, internal::Selected<Args>...>,
-                "update(variable, change, arguments...): the function cannot be called with a "
-                "Variable and these arguments; a PerReplica<T> arrives as the replica's T, "
-                "everything else as it is");
-  if (ReplicaContext* replica = own_replica()) {
-    return replica->merge_call(
-        [&](Strategy& merged, const auto&... all) {
-          return merged.extended().update(variable, change, all...);
-        },
-        args...);
-  }
-  return update_copies(variable, [&](const Variable& copy, size_t index) -> Tensor {
-    using Result = std::invoke_result_t<const F&, Variable, internal::Selected<Args>...>;
-    if constexpr (std::is_void_v<Result>) {
-      std::invoke(change, copy, internal::select(index, args)...);
-      return {};
-    } else {
-      return static_cast<Tensor>(std::invoke(change, copy, internal::select(index, args)...));
-    }
-  });
-}
-
-template <typename F, typename... Args>
-DistributedValue StrategyExtended::update_non_slot(const Destinations& where, const F& change,
-                                                   const Args&... args) {
-  static_assert(internal::Accepts<const F&, internal::Selected<Args>...>,
-                "update_non_slot(where, change, arguments...): the function cannot be called with "
-                "these arguments; a PerReplica<T> arrives as the replica's T, everything else as "
-                "it is");
-  return update_places(where, [&](size_t index) -> Tensor {
-    using Result = std::invoke_result_t<const F&, internal::Selected<Args>...>;
-    if constexpr (std::is_void_v<Result>) {
-      std::invoke(change, internal::select(index, args)...);
-      return {};
-    } else {
-      return static_cast<Tensor>(std::invoke(change, internal::select(index, args)...));
-    }
-  });
+template <typename F>
+auto Strategy::create(const F& f) {
+  const StrategyScope inside(*this);
+  return f();
 }
 
 }  // namespace cohort

@@ -238,7 +238,7 @@ class AnnouncedBackward {
   const std::vector<size_t> places_;  // indices of the parameters that learn
   std::vector<at::Tensor> learning_;
   Gradients gradients_;  // by parameter
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<GradAccumulator> accumulators_;
   std::vector<uintptr_t> keys_;
 };
 

@@ -50,6 +50,10 @@ class [[nodiscard]] OwnBackward {
   inline static thread_local int depth_ = 0;
 };
 
+// The node that adds to the gradient of a parameter, with shared ownership: std::shared_ptr in
+// LibTorch 1.13, c10::intrusive_ptr in 2.15.
+using GradAccumulator = decltype(torch::autograd::impl::grad_accumulator(at::Tensor()));
+
 // BackwardWatch remembers the content of a parameter at the time when the program's backward()
 // first left a gradient in it. A torch optimizer writes later. Thread-safe, because a replica may
 // run a backward pass through another replica's copy.
@@ -96,7 +100,7 @@ class BackwardWatch {
   }
 
   const at::Tensor parameter_;
-  const std::shared_ptr<torch::autograd::Node> accumulator_;
+  const GradAccumulator accumulator_;
   const uintptr_t key_;
   mutable std::mutex mutex_;
   std::optional<uint64_t> before_;  // guarded by mutex_

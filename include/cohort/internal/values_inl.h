@@ -41,6 +41,31 @@ struct std::tuple_element<I, cohort::PerReplica<T>> {
 
 namespace cohort {
 
+// What `run` returns for a function that returns nothing.
+template <>
+class PerReplica<void> {
+ public:
+  explicit PerReplica(size_t size) : size_(size) {}
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_;
+};
+
+template <typename T>
+const T& PerReplica<T>::operator[](size_t replica) const {
+  if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
+  return *values_[replica];
+}
+
+template <typename T>
+T PerReplica<T>::value() const {
+  if (collapsed_ || values_.size() == 1) return *values_.front();
+  const std::optional<size_t> own = internal::current_component();
+  if (!own) internal::throw_not_one_value(values_.size());
+  return (*this)[*own];
+}
+
 template <typename T>
 std::vector<Gradient> DistributedValue::gradients_of(const PerReplica<T>& values) {
   std::vector<Gradient> all;

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 namespace cohort::internal {
 

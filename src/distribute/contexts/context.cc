@@ -311,33 +311,34 @@ ReplicaContext::ReplicaContext(Strategy& strategy, int replica_id_in_sync_group,
 int ReplicaContext::num_replicas_in_sync() const { return strategy_.num_replicas_in_sync(); }
 
 std::vector<std::string> ReplicaContext::devices() const {
-  check_current("ReplicaContext.devices");
+  internal::require_replica(*this, "ReplicaContext.devices");
   return {internal::current_device().full_name};
 }
 
-void ReplicaContext::check_current(std::string_view what) const {
-  internal::require_replica(*this, what);
-}
+namespace internal {
 
-void ReplicaContext::merge(const std::type_info& kind, void* own,
-                           const std::function<void(std::span<void* const>)>& body) {
-  check_current("merge_call");
-  const internal::Mode* mode = internal::current_mode();
-  const internal::Device* around = mode != nullptr ? mode->around : nullptr;
+void merge_replicas(ReplicaContext& context, size_t kind, void* own,
+                    const std::function<void(std::span<void* const>)>& body) {
+  require_replica(context, "merge_call");
+  const Mode* mode = current_mode();
+  const Device* around = mode != nullptr ? mode->around : nullptr;
   const auto once = [&](std::span<void* const> owns) {
-    const internal::ModeScope cross({&strategy_, nullptr});
+    const ModeScope cross({&context.strategy(), nullptr});
     std::optional<DeviceScope> outside;
     if (around != nullptr) outside.emplace(around->full_name);
     body(owns);
   };
-  if (rendezvous_ == nullptr) {
+  ReplicaRendezvous* const rendezvous = Access::rendezvous(context);
+  if (rendezvous == nullptr) {
     once(std::span<void* const>(&own, 1));
   } else {
-    check_can_merge(*rendezvous_);
-    const internal::RecordingPause not_recorded;  // the other replicas' tapes record nothing either
-    rendezvous_->meet(local_, {"merge_call", kind.hash_code(), own}, once, nullptr);
+    check_can_merge(*rendezvous);
+    const RecordingPause not_recorded;  // the other replicas' tapes record nothing either
+    rendezvous->meet(context.local_replica(), {"merge_call", kind, own}, once, nullptr);
   }
 }
+
+}  // namespace internal
 
 std::string ReplicaContext::to_string() const {
   return fmt::format(

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "cohort/values.h"
 
 namespace cohort::internal {

@@ -19,6 +19,7 @@
 #include "cohort/random.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/replica_rendezvous.h"
+#include "distribute/strategies/strategy_impl.h"
 #include "ops/dispatch.h"
 #include "tensor/devices.h"
 #include "tensor/kernel_library.h"
@@ -26,14 +27,14 @@
 
 namespace cohort {
 
-void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) {
-  const StrategyScope inside(*this);
-  extended_->call_for_each_replica(body);
+void internal::run_replicas(Strategy& strategy, const std::function<void(ReplicaContext&)>& body) {
+  const StrategyScope inside(strategy);
+  strategy.extended().call_for_each_replica(body);
 }
 
 void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
   internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
-  replica_threads_->run(strategy(), body);
+  impl_->threads.run(strategy(), body);
 }
 
 namespace internal {
@@ -369,7 +370,7 @@ ReplicaThreadPool::Observers ReplicaThreadPool::observers() {
 }
 
 void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& observer) {
-  strategy.extended().replica_threads_->add(observer);
+  Access::impl(strategy.extended())->threads.add(observer);
 }
 
 }  // namespace internal

@@ -7,7 +7,7 @@
 
 #include "base/mutex.h"
 #include "cohort/internal/run_observer.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/variables/write_order.h"
 
 namespace cohort::internal {

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "cohort/strategy_extended.h"
 #include "support/distributed_steps.h"
 
 namespace cohort {

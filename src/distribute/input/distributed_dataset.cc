@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "base/raise.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "data/element_loop.h"
 #include "distribute/input/distributed_input.h"
 #include "ops/infer.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "data/element_access.h"
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/worker_strategies.h"

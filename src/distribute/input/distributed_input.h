@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "cohort/distributed_dataset.h"
+#include "cohort/strategy_extended.h"
 #include "data/auto_shard.h"
 #include "data/common_description.h"
 #include "data/iterator.h"

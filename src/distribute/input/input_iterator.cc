@@ -9,7 +9,7 @@
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "data/element_access.h"
 #include "data/iterator_position.h"
 #include "distribute/contexts/context.h"

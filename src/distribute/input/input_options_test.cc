@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "cohort/strategy_extended.h"
 #include "support/distributed_steps.h"
 
 namespace cohort {

@@ -3,7 +3,7 @@
 
 #include "base/raise.h"
 #include "base/worker_outcomes.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
 #include "data/iterator.h"

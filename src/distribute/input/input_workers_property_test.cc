@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cohort/strategy_extended.h"
 #include "support/feeding_workers.h"
 
 namespace cohort {

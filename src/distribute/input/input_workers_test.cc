@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "cohort/strategy_extended.h"
 #include "support/feeding_workers.h"
 
 namespace cohort {

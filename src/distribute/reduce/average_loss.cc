@@ -3,7 +3,7 @@
 #include "base/raise.h"
 #include "base/site_scope.h"
 #include "cohort/nn_ops.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 namespace cohort::nn {
 namespace {

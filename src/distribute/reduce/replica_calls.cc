@@ -306,23 +306,20 @@ void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
   }
 }
 
-}  // namespace internal
-
-std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
-                                                        const std::vector<Gradient>& values,
-                                                        bool may_lack,
-                                                        const CommunicationOptions& options,
-                                                        const std::string& structure, Site site) {
-  const internal::SiteScope there(site);
-  check_current("all_reduce");
+std::vector<Gradient> all_reduce_values(ReplicaContext& context, ReduceOp op,
+                                        const std::vector<Gradient>& values, bool may_lack,
+                                        const CommunicationOptions& options,
+                                        const std::string& structure, Site site) {
+  const SiteScope there(site);
+  require_replica(context, "all_reduce");
   check(options);
-  if (num_replicas_in_sync() == 1) return values;
-  const bool is_tracing = internal::is_tracing_alone(*this);
+  if (context.num_replicas_in_sync() == 1) return values;
+  const bool is_tracing = is_tracing_alone(context);
   // A reduction of the library itself has the purpose of its caller.
-  std::optional<internal::CollectivePurpose> purpose;
-  if (site.line != 0 || internal::CollectivePurpose::current() == nullptr) {
+  std::optional<CollectivePurpose> purpose;
+  if (site.line != 0 || CollectivePurpose::current() == nullptr) {
     if (is_tracing) {
-      purpose.emplace(internal::describe_presence(values), site);
+      purpose.emplace(describe_presence(values), site);
     } else if (!structure.empty()) {
       purpose.emplace("all_reduce of " + structure, site);
     } else {
@@ -330,32 +327,33 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
     }
   }
   if (is_tracing) {
-    return internal::trace_all_reduce(op, values, num_replicas_in_sync(), options);
+    return trace_all_reduce(op, values, context.num_replicas_in_sync(), options);
   }
   std::vector<Gradient> results;
   {
     // Tapes get one all_reduce (record_dense) instead of the additions that it makes.
-    const internal::RecordingPause not_recorded;
-    results = strategy_.extended().replica_all_reduce(
-        *this, {.op = op, .values = values, .may_lack = may_lack, .options = options});
+    const RecordingPause not_recorded;
+    results = context.strategy().extended().replica_all_reduce(
+        context, {.op = op, .values = values, .may_lack = may_lack, .options = options});
   }
-  internal::record_dense(op, values, results, options);
+  record_dense(op, values, results, options);
   return results;
 }
 
-Tensor ReplicaContext::all_gather_value(const Gradient& value, int axis,
-                                        const CommunicationOptions& options,
-                                        const std::string& structure, Site site) {
-  const internal::SiteScope there(site);
-  const internal::CollectivePurpose purpose(
+Tensor all_gather_value(ReplicaContext& context, const Gradient& value, int axis,
+                        const CommunicationOptions& options, const std::string& structure,
+                        Site site) {
+  const SiteScope there(site);
+  const CollectivePurpose purpose(
       fmt::format("all_gather{}{} along axis {}", structure.empty() ? "" : " of ", structure, axis),
       site);
-  check_current("all_gather");
+  require_replica(context, "all_gather");
   check(options);
-  const bool alone = num_replicas_in_sync() == 1;
-  if (alone || value.is_sparse()) internal::check_gatherable("all_gather", {&value, 1}, axis);
+  const bool alone = context.num_replicas_in_sync() == 1;
+  if (alone || value.is_sparse()) check_gatherable("all_gather", {&value, 1}, axis);
   const Tensor own = value.dense();
-  return alone ? own : internal::replica_all_gather(own, axis, options);
+  return alone ? own : replica_all_gather(own, axis, options);
 }
 
+}  // namespace internal
 }  // namespace cohort

@@ -6,7 +6,7 @@
 
 #include "base/collective_purpose.h"
 #include "cohort/cross_device_ops.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/contexts/replica_rendezvous.h"
 
 namespace cohort::internal {

@@ -6,7 +6,7 @@
 #include "base/raise.h"
 #include "base/site_scope.h"
 #include "cohort/ops.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/contexts/distributed_values.h"
 #include "ops/dispatch.h"
 
@@ -16,7 +16,7 @@ namespace {
 using internal::raise;
 
 // `value` where this thread is.
-Tensor here(const Tensor& value) {
+Tensor brought_here(const Tensor& value) {
   return value.device() == internal::value_device().full_name ? value : identity(value);
 }
 
@@ -131,33 +131,21 @@ DType mean_dtype(DType dtype) {
   return size_of(dtype) <= 2 ? kFloat32 : kFloat64;
 }
 
-}  // namespace
-
-Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
-                              const std::string& structure, Site site) {
-  const internal::SiteScope there(site);
-  if (structure.empty() && axes.axes.empty()) {
-    const internal::CollectivePurpose purpose("reduce", site);
-    return reduce_whole(op, value);
-  }
-  const internal::CollectivePurpose purpose(describe_reduction(op, axes, structure), site);
-  return axes.axes.empty() ? reduce_whole(op, value) : reduce_along(op, value, axes);
+Tensor reduce_whole(Strategy& strategy, ReduceOp op, const DistributedValue& value) {
+  return brought_here(strategy.extended().reduce_to(op, value, this_device()).value().dense());
 }
 
-Tensor Strategy::reduce_whole(ReduceOp op, const DistributedValue& value) {
-  return here(extended_->reduce_to(op, value, this_device()).value().dense());
-}
-
-Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
+Tensor reduce_along(Strategy& strategy, ReduceOp op, const DistributedValue& value,
+                    const ReduceAxes& axes) {
   const Axes along(axes.axes);
   const bool of_workers =
-      num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
+      strategy.num_replicas_in_sync() > static_cast<int>(strategy.extended().num_local_replicas());
   if (internal::is_common(value) && !(of_workers && internal::is_of_this_worker(value))) {
-    return reduce_locally(op, reduce_whole(op, value), along);
+    return reduce_locally(op, reduce_whole(strategy, op, value), along);
   }
   const LocalParts parts = reduce_components(op, value, along, of_workers);
   const auto combine = [&](ReduceOp between, const std::vector<Gradient>& all) {
-    return reduce_whole(between, {DistributedValue::Kind::PerReplica, all});
+    return reduce_whole(strategy, between, {DistributedValue::Kind::PerReplica, all});
   };
   const Tensor combined = combine(op == ReduceOp::Mean ? ReduceOp::Sum : op, parts.reduced);
   if (parts.counts.empty()) return combined;
@@ -170,13 +158,30 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   return cast(quotient, mean_dtype(value[0].dense().dtype()));
 }
 
-Tensor Strategy::gather_value(const DistributedValue& value, int axis, Site site) {
-  const internal::SiteScope there(site);
-  const internal::CollectivePurpose purpose(fmt::format("gather along axis {}", axis), site);
-  for (const Gradient& part : value.components()) {
-    if (part.is_sparse()) internal::check_gatherable("gather", {&part, 1}, axis);
+}  // namespace
+
+namespace internal {
+
+Tensor reduce_value(Strategy& strategy, ReduceOp op, const DistributedValue& value,
+                    const ReduceAxes& axes, const std::string& structure, Site site) {
+  const SiteScope there(site);
+  if (structure.empty() && axes.axes.empty()) {
+    const CollectivePurpose purpose("reduce", site);
+    return reduce_whole(strategy, op, value);
   }
-  return here(extended_->gather_to(value, this_device(), axis).value().dense());
+  const CollectivePurpose purpose(describe_reduction(op, axes, structure), site);
+  return axes.axes.empty() ? reduce_whole(strategy, op, value)
+                           : reduce_along(strategy, op, value, axes);
 }
 
+Tensor gather_value(Strategy& strategy, const DistributedValue& value, int axis, Site site) {
+  const SiteScope there(site);
+  const CollectivePurpose purpose(fmt::format("gather along axis {}", axis), site);
+  for (const Gradient& part : value.components()) {
+    if (part.is_sparse()) check_gatherable("gather", {&part, 1}, axis);
+  }
+  return brought_here(strategy.extended().gather_to(value, this_device(), axis).value().dense());
+}
+
+}  // namespace internal
 }  // namespace cohort

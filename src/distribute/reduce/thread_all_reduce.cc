@@ -11,7 +11,7 @@
 
 #include "base/machine.h"
 #include "cohort/device.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "kernels/reduce_elements.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"
@@ -379,9 +379,9 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
     internal::reduce_for_all(*this, calls);
   };
   internal::ReplicaRendezvous* const rendezvous = internal::Access::rendezvous(context);
-  if (thread_all_reduce_ != nullptr && rendezvous != nullptr &&
+  if (impl_->thread_all_reduce != nullptr && rendezvous != nullptr &&
       rendezvous->shared_graph() == nullptr) {
-    return thread_all_reduce_->run(*rendezvous, context.local_replica(), call, once);
+    return impl_->thread_all_reduce->run(*rendezvous, context.local_replica(), call, once);
   }
   internal::meet_once(context, call, once);
   return std::move(call.results);

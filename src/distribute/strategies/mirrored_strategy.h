@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 namespace cohort::internal {
 

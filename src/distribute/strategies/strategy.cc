@@ -1,8 +1,6 @@
 // What every strategy is: Strategy, and the functions of StrategyExtended for replicas that are
 // threads of this process.
 
-#include "cohort/strategy.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -10,10 +8,11 @@
 #include <ostream>
 
 #include "base/raise.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/contexts/context.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_threads.h"
-#include "distribute/reduce/thread_all_reduce.h"
+#include "distribute/strategies/strategy_impl.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
@@ -79,9 +78,23 @@ std::unique_ptr<Strategy> Strategy::deep_copy() const {
       extended_->name());
 }
 
-void Strategy::check_cross_replica(std::string_view what) const {
-  internal::require_cross_replica_or_default(*this, what);
+int Strategy::num_replicas_in_sync() const { return extended_->num_replicas_in_sync(); }
+
+const ClusterResolver* Strategy::cluster_resolver() const { return extended_->cluster_resolver(); }
+
+namespace internal {
+
+size_t num_local_replicas(const Strategy& strategy) {
+  return strategy.extended().num_local_replicas();
 }
+
+int replica_id(const Strategy& strategy, size_t local_replica) {
+  return strategy.extended().replica_id(local_replica);
+}
+
+bool is_single(const Strategy& strategy) { return strategy.extended().traits().is_single; }
+
+}  // namespace internal
 
 std::string Strategy::to_string() const {
   if (this == &internal::default_strategy()) return "DefaultStrategy()";
@@ -121,28 +134,36 @@ Tensor Strategy::split_to_logical_devices(const Tensor& value,
 
 // ---- StrategyExtended
 
-StrategyExtended::StrategyExtended()
-    : replica_threads_(std::make_unique<internal::ReplicaThreadPool>()) {}
+StrategyExtended::StrategyExtended() : impl_(std::make_unique<internal::StrategyImpl>()) {}
 StrategyExtended::~StrategyExtended() = default;
 
 void StrategyExtended::attach(Strategy& strategy) {
-  strategy_ = &strategy;
-  local_replicas_ = traits().is_single ? 1 : worker_devices().size();
-  replicas_in_sync_ = static_cast<int>(local_replicas_);
+  internal::StrategyImpl& impl = *impl_;
+  impl.strategy = &strategy;
+  impl.local_replicas = traits().is_single ? 1 : worker_devices().size();
+  impl.replicas_in_sync = static_cast<int>(impl.local_replicas);
   if (const auto* workers = dynamic_cast<const CrossWorkerInput*>(this)) {
     const InputContext input = workers->input_context();
-    first_replica_id_ = input.input_pipeline_id() * replicas_in_sync_;
-    replicas_in_sync_ = input.num_replicas_in_sync();
+    impl.first_replica_id = input.input_pipeline_id() * impl.replicas_in_sync;
+    impl.replicas_in_sync = input.num_replicas_in_sync();
   }
   const CrossDeviceOps& reduces = cross_device_ops();
-  const bool all_are_here = static_cast<size_t>(replicas_in_sync_) == local_replicas_;
+  const bool all_are_here = static_cast<size_t>(impl.replicas_in_sync) == impl.local_replicas;
   if (!all_are_here || typeid(reduces) != typeid(DirectAllReduce)) return;
-  thread_all_reduce_ = std::make_unique<internal::ThreadAllReduce>(worker_devices());
+  impl.thread_all_reduce = std::make_unique<internal::ThreadAllReduce>(worker_devices());
 }
 
 Strategy& StrategyExtended::strategy() const {
-  if (strategy_ != nullptr) return *strategy_;
+  if (impl_->strategy != nullptr) return *impl_->strategy;
   internal::raise(Code::FailedPrecondition, "[{}] is not part of a Strategy yet", name());
+}
+
+size_t StrategyExtended::num_local_replicas() const { return impl_->local_replicas; }
+
+int StrategyExtended::num_replicas_in_sync() const { return impl_->replicas_in_sync; }
+
+int StrategyExtended::replica_id(size_t local_replica) const {
+  return impl_->first_replica_id + static_cast<int>(local_replica);
 }
 
 // ---- What it is
@@ -152,17 +173,18 @@ std::string StrategyExtended::default_device() const {
 }
 
 std::vector<std::string> StrategyExtended::input_devices() const {
-  return traits().moves_input ? worker_devices() : std::vector<std::string>(local_replicas_);
+  return traits().moves_input ? worker_devices() : std::vector<std::string>(impl_->local_replicas);
 }
 
 size_t StrategyExtended::replicas_on_host() const {
   const size_t known = traits().replicas_on_host;
-  return known != 0 ? known : local_replicas_;
+  return known != 0 ? known : impl_->local_replicas;
 }
 
 InputContext StrategyExtended::input_context() const {
   const auto* workers = dynamic_cast<const CrossWorkerInput*>(this);
-  return workers != nullptr ? workers->input_context() : InputContext(1, 0, replicas_in_sync_);
+  return workers != nullptr ? workers->input_context()
+                            : InputContext(1, 0, impl_->replicas_in_sync);
 }
 
 InputTotals StrategyExtended::sum_over_workers(const InputTotals& here) {
@@ -222,7 +244,7 @@ std::vector<DistributedValue> StrategyExtended::batch_reduce_to(
   std::vector<DistributedValue> results;
   for (const auto& [value, destinations] : requests) {
     auto common =
-        internal::reduce_undistributed(op, value, destinations, between, replicas_in_sync_);
+        internal::reduce_undistributed(op, value, destinations, between, impl_->replicas_in_sync);
     results.push_back(common ? *std::move(common)
                              : between.reduce(op, value, destinations, options));
   }
@@ -243,19 +265,20 @@ DistributedValue StrategyExtended::gather_to(const DistributedValue& value,
   return cross_device_ops().gather(value, destinations, axis, options);
 }
 
-ReplicaContext* StrategyExtended::own_replica() const {
-  const internal::Mode* mode = internal::current_mode();
-  return mode != nullptr && mode->strategy == strategy_ ? mode->replica : nullptr;
+ReplicaContext* internal::own_replica(const StrategyExtended& extended) {
+  const Mode* mode = current_mode();
+  const bool is_here = mode != nullptr && mode->strategy == Access::impl(extended)->strategy;
+  return is_here ? mode->replica : nullptr;
 }
 
-DistributedValue StrategyExtended::update_places(const Destinations& where,
-                                                 const std::function<Tensor(size_t)>& change) {
-  internal::require_cross_replica_or_default(strategy(), "update_non_slot");
-  const internal::EnterOrAssert inside(strategy(), "update_non_slot");
+DistributedValue internal::update_places(StrategyExtended& extended, const Destinations& where,
+                                         const std::function<Tensor(size_t)>& change) {
+  require_cross_replica_or_default(extended.strategy(), "update_non_slot");
+  const EnterOrAssert inside(extended.strategy(), "update_non_slot");
   std::vector<Gradient> results;
   for (size_t k = 0; k < where.devices().size(); ++k) {
-    const internal::UpdateScope updating(k);
-    const internal::CopyDeviceScope there(where.devices()[k]);
+    const UpdateScope updating(k);
+    const CopyDeviceScope there(where.devices()[k]);
     results.emplace_back(change(k));
   }
   return {DistributedValue::Kind::Mirrored, std::move(results)};
@@ -294,7 +317,7 @@ VariableCreatorScope StrategyExtended::colocate_vars_with(const Variable& variab
 
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
   const Strategy* made_by = internal::VariableAccess::impl(variable)->strategy;
-  return made_by == (strategy_ == &internal::default_strategy() ? nullptr : strategy_);
+  return made_by == (impl_->strategy == &internal::default_strategy() ? nullptr : impl_->strategy);
 }
 
 std::vector<std::string> StrategyExtended::resolve_devices(std::string_view strategy,
@@ -307,7 +330,7 @@ Variable StrategyExtended::create_variable(const NextCreator& next,
   const std::vector<std::string> devices = parameter_devices();
   const Variable made = internal::make_mirrored_variable(
       strategy(), internal::CreationDevices::current(devices), next, request);
-  internal::distributed(made)->share_order(replica_threads_->order());
+  internal::distributed(made)->share_order(impl_->threads.order());
   return made;
 }
 

@@ -325,14 +325,37 @@ BackupLock::~BackupLock() { write_note(file_.get(), "", path_); }
 
 namespace cohort {
 
+struct BackupAndRestore::Impl {
+  Impl(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
+       const BackupOptions& options)
+      : every_steps(options.every_steps), backup(strategy, objects, options) {}
+
+  BackupReport run(const DistributedDataset& data, const Step& step);
+  void train(const DistributedDataset& data, const Step& step);
+  // On all workers: continues from the last backup or from the beginning.
+  void resume(const DistributedDataset& data);
+  void back_up(DistributedIterator& iterator);
+  void recover(const DistributedDataset& data, const Status& why);
+
+  const int64_t every_steps;
+  internal::TrainingBackup backup;
+  std::string position;  // of this worker; empty: at the beginning
+  BackupReport report;
+};
+
 BackupAndRestore::BackupAndRestore(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
                                    const BackupOptions& options)
-    : every_steps_(options.every_steps),
-      backup_(std::make_unique<internal::TrainingBackup>(strategy, objects, options)) {}
+    : impl_(std::make_unique<Impl>(strategy, objects, options)) {}
 
 BackupAndRestore::~BackupAndRestore() = default;
 
 BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& step) {
+  return impl_->run(data, step);
+}
+
+const BackupReport& BackupAndRestore::report() const { return impl_->report; }
+
+BackupReport BackupAndRestore::Impl::run(const DistributedDataset& data, const Step& step) {
   std::optional<Status> lost;
   while (true) {
     try {
@@ -342,57 +365,57 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
         resume(data);
       }
       train(data, step);
-      return report_;
+      return report;
     } catch (const Error& error) {
-      if (!backup_->is_lost_worker(error.status())) throw;
+      if (!backup.is_lost_worker(error.status())) throw;
       lost = error.status();
-      backup_->note_loss(*lost, report_.steps);
+      backup.note_loss(*lost, report.steps);
     }
   }
 }
 
-void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
+void BackupAndRestore::Impl::train(const DistributedDataset& data, const Step& step) {
   std::optional<DistributedIterator> iterator;
-  backup_->share("whether the data begins", [&] {
-    iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_));
+  backup.share("whether the data begins", [&] {
+    iterator.emplace(position.empty() ? data.iterator() : data.iterator(position));
   });
   while (const auto element = iterator->next_optional()) {
     step(*element);
-    ++report_.steps;
-    if (report_.steps % every_steps_ == 0) back_up(*iterator);
+    ++report.steps;
+    if (report.steps % every_steps == 0) back_up(*iterator);
   }
-  if (report_.steps % every_steps_ != 0) back_up(*iterator);
+  if (report.steps % every_steps != 0) back_up(*iterator);
 }
 
-void BackupAndRestore::back_up(DistributedIterator& iterator) {
-  backup_->save([&] { return internal::TrainingPlace{report_.steps, iterator.save()}; });
+void BackupAndRestore::Impl::back_up(DistributedIterator& iterator) {
+  backup.save([&] { return internal::TrainingPlace{report.steps, iterator.save()}; });
 }
 
-void BackupAndRestore::resume(const DistributedDataset& data) {
-  if (const auto place = backup_->restore()) {
-    report_.steps = place->steps;
-    position_ = place->position;
+void BackupAndRestore::Impl::resume(const DistributedDataset& data) {
+  if (const auto place = backup.restore()) {
+    report.steps = place->steps;
+    position = place->position;
   } else {
-    backup_->begin([&] {
-      position_ = data.iterator().save();
-      return internal::TrainingPlace{0, position_};
+    backup.begin([&] {
+      position = data.iterator().save();
+      return internal::TrainingPlace{0, position};
     });
   }
 }
 
-void BackupAndRestore::recover(const DistributedDataset& data, const Status& why) {
-  const int64_t reached = report_.steps;
+void BackupAndRestore::Impl::recover(const DistributedDataset& data, const Status& why) {
+  const int64_t reached = report.steps;
   internal::log_warning(
       "[BackupAndRestore] after step {}: {}; this worker waits until all workers are there again",
       reached, why.to_string());
-  backup_->await_workers();
+  backup.await_workers();
   resume(data);
-  ++report_.recoveries;
-  report_.lost_steps += reached - report_.steps;
+  ++report.recoveries;
+  report.lost_steps += reached - report.steps;
   internal::log_warning(
       "[BackupAndRestore] training goes on from the backup of step {}: {} steps are lost and made "
       "again",
-      report_.steps, reached - report_.steps);
+      report.steps, reached - report.steps);
 }
 
 }  // namespace cohort

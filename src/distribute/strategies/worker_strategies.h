@@ -9,7 +9,7 @@
 #include "cohort/collective.h"
 #include "cohort/distributed_dataset.h"
 #include "cohort/internal/gradient_listener.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 // The two kinds of strategies whose replicas are in several processes.
 namespace cohort {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cohort/device.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "distribute/variables/write_order.h"
 #include "ops/variable_cell.h"
 

@@ -383,4 +383,9 @@ std::ostream& operator<<(std::ostream& out, const ShardedVariable& variable) {
   return out << variable.to_string();
 }
 
+Tensor nn::embedding_lookup(const ShardedVariable& table, const Tensor& ids, Site site) {
+  const Variable whole = table;
+  return embedding_lookup(whole, ids, site);
+}
+
 }  // namespace cohort

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 
 namespace cohort::internal {
 

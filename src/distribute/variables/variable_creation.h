@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/thread_context.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "cohort/variable.h"
 
 namespace cohort::internal {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/clock.h"
-#include "cohort/strategy.h"
+#include "cohort/strategy_extended.h"
 #include "graph/tracing.h"
 
 namespace cohort::internal {

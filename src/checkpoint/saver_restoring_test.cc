@@ -1,13 +1,14 @@
 // Files that only the tasks that wrote them can see. Here the devices of one process stand for
 // tasks, and what cannot be seen is a directory of another name.
 
-#include "checkpoint/saver_runs.h"
+#include "checkpoint/saver_restoring.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/saver_runs.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"

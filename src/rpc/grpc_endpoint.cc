@@ -1,4 +1,4 @@
-#include "rpc/make_endpoint.h"
+#include "rpc/grpc_endpoint.h"
 
 #include <atomic>
 
