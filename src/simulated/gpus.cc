@@ -9,12 +9,6 @@
 #include "base/text.h"
 #include "simulated/registration.h"
 #include "simulated/running_op.h"
-#include "simulated/torch_version.h"
-
-#if COHORT_TORCH_2
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/detail/PrivateUse1HooksInterface.h>
-#endif
 
 namespace cohort::internal {
 namespace {
@@ -30,29 +24,6 @@ GpuTable& gpu_table() {
   static auto& table = *new GpuTable;
   return table;
 }
-
-#if COHORT_TORCH_2
-// What torch 2 asks of a PrivateUse1 device besides kernels.
-struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return simulated_gpu_count() > 0; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
-    return at::detail::getDefaultCPUGenerator();
-  }
-  c10::DeviceIndex deviceCount() const override {
-    return static_cast<c10::DeviceIndex>(simulated_gpu_count());
-  }
-  c10::DeviceIndex getCurrentDevice() const override { return current_simulated_device().index(); }
-};
-
-void register_hooks() {
-  at::RegisterPrivateUse1HooksInterface(new Hooks);
-  c10::register_privateuse1_backend("simulated");
-}
-#else
-void register_hooks() {}
-#endif
 
 bool register_device() {
   // Never destroyed, because that would take the kernels away from tensors that still live.

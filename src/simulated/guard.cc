@@ -100,6 +100,12 @@ class CurrentDevice final : public c10::impl::DeviceGuardImplInterface {
 
 c10::Device current_simulated_device() { return device_number(current().device); }
 
+c10::DeviceIndex exchange_simulated_device(c10::DeviceIndex index) {
+  const int before = current().device;
+  if (index >= 0) current().device = index;
+  return static_cast<c10::DeviceIndex>(before);
+}
+
 void register_guard() {
   const c10::impl::DeviceGuardImplRegistrar registered(kSimulated, new CurrentDevice);
 }

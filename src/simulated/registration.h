@@ -13,10 +13,19 @@ inline constexpr c10::DispatchKey kSimulatedKey = c10::DispatchKey::PrivateUse1;
 // The device guard, with streams and events: guard.cc.
 void register_guard();
 c10::Device current_simulated_device();
+// Makes the device current, unless the index is negative, and returns the one that was.
+c10::DeviceIndex exchange_simulated_device(c10::DeviceIndex index);
+
+// What LibTorch 2 asks besides: hooks.cc.
+void register_hooks();
 
 // Making, viewing and copying tensors: tensors.cc.
 void register_tensors(torch::Library& library);
 c10::Allocator& simulated_allocator();
+void grow_storage(c10::StorageImpl& storage, size_t bytes);
+// Memory of the host from which a real GPU copies without a detour.
+c10::Allocator& pinned_allocator();
+bool is_pinned_address(const void* address);
 // The same elements as a tensor of the host, which shares memory with `tensor`. Tensors of the host
 // are returned as they are. The result must not outlive `tensor`.
 at::Tensor host_alias(const at::Tensor& tensor);

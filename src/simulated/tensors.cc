@@ -43,7 +43,7 @@ class Allocator final : public c10::Allocator {
 #endif
 };
 
-// ---- Pinned memory: blocks of the host from which a real GPU copies without a detour
+// ---- Pinned memory
 
 class PinnedBlocks final : public c10::Allocator {
  public:
@@ -88,12 +88,11 @@ class PinnedBlocks final : public c10::Allocator {
 };
 
 bool is_pinned(const at::Tensor& tensor, c10::optional<c10::Device>) {
-  return tensor.is_cpu() && tensor.has_storage() &&
-         PinnedBlocks::get().contains(tensor.storage().data());
+  return tensor.is_cpu() && tensor.has_storage() && is_pinned_address(tensor.storage().data());
 }
 
 at::Tensor pin_memory(const at::Tensor& tensor, c10::optional<c10::Device>) {
-  at::Tensor pinned = at::detail::empty_generic(tensor.sizes(), &PinnedBlocks::get(),
+  at::Tensor pinned = at::detail::empty_generic(tensor.sizes(), &pinned_allocator(),
                                                 c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                 tensor.scalar_type(), c10::nullopt);
   return pinned.copy_(tensor);
@@ -128,22 +127,11 @@ at::Tensor as_strided(const at::Tensor& tensor, c10::IntArrayRef sizes, c10::Int
   return view_storage(tensor, sizes, strides, offset.value_or(tensor.storage_offset()));
 }
 
-void grow(c10::StorageImpl& storage, size_t bytes) {
-  if (bytes <= storage.nbytes()) return;
-  const c10::DeviceGuard on(storage.device());
-  const DeviceMemory& memory = gpu_of(storage.device()).memory;
-  c10::DataPtr larger = simulated_allocator().allocate(bytes);
-  if (storage.nbytes() > 0) {
-    std::memcpy(memory.on_host(larger.get()), memory.on_host(storage.data()), storage.nbytes());
-  }
-  storage.set_data_ptr_noswap(std::move(larger));
-  storage.set_nbytes(bytes);
-}
-
 const at::Tensor& resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
                          c10::optional<c10::MemoryFormat>) {
   const int64_t elements = tensor.storage_offset() + c10::multiply_integers(sizes);
-  grow(*tensor.storage().unsafeGetStorageImpl(), static_cast<size_t>(elements) * tensor.itemsize());
+  grow_storage(*tensor.storage().unsafeGetStorageImpl(),
+               static_cast<size_t>(elements) * tensor.itemsize());
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return tensor;
 }
@@ -192,6 +180,22 @@ c10::Allocator& simulated_allocator() {
   static auto& allocator = *new Allocator;
   return allocator;
 }
+
+void grow_storage(c10::StorageImpl& storage, size_t bytes) {
+  if (bytes <= storage.nbytes()) return;
+  const c10::DeviceGuard on(storage.device());
+  const DeviceMemory& memory = gpu_of(storage.device()).memory;
+  c10::DataPtr larger = simulated_allocator().allocate(bytes);
+  if (storage.nbytes() > 0) {
+    std::memcpy(memory.on_host(larger.get()), memory.on_host(storage.data()), storage.nbytes());
+  }
+  storage.set_data_ptr_noswap(std::move(larger));
+  storage.set_nbytes(bytes);
+}
+
+c10::Allocator& pinned_allocator() { return PinnedBlocks::get(); }
+
+bool is_pinned_address(const void* address) { return PinnedBlocks::get().contains(address); }
 
 at::Tensor host_alias(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.device().type() != kSimulated) return tensor;
