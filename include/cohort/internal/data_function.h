@@ -82,8 +82,8 @@ A argument(const Arguments& from, size_t index) {
     return from.element(index);
   } else if constexpr (std::same_as<A, Dataset>) {
     return dataset_in<A>(from.element(index));
-  } else if constexpr (std::same_as<A, Tensor>) {
-    return from.tensor(index);
+  } else if constexpr (std::same_as<A, Tensor> || std::same_as<A, at::Tensor>) {
+    return from.tensor(index);  // <cohort/torch.h> defines the conversion to an at::Tensor
   } else if constexpr (TensorElement<A>) {
     return from.tensor(index).template to<A>();
   } else if constexpr (IsSpan<A>::value) {
@@ -95,7 +95,8 @@ A argument(const Arguments& from, size_t index) {
   } else {
     static_assert(IsVector<A>::value,
                   "an argument must be a Tensor, an Element, a Dataset, a number, a std::string, a "
-                  "std::vector, a std::span<const T>, or a tuple or map by name of these types");
+                  "std::vector, a std::span<const T>, a torch::Tensor where <cohort/torch.h> is "
+                  "included, or a tuple or map by name of these types");
     return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
   }
 }
