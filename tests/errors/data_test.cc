@@ -31,6 +31,9 @@ TEST(Errors, OfDatasets) {
           {[] {
             data::from_tensor_slices(Tensor({1, 2}), Tensor({1, 2, 3}));
           }},
+          {[] {
+            read_all(data::zip({data::range(3), data::range(3)}).map([](Tensor a) { return a; }));
+          }},
           {[&] { read_all(uneven.batch(2)); }},
           {[&] { read_all(uneven.padded_batch(2, {.shapes = {Shape({1})}})); },
            "Give a larger shape, or leave the size open (-1)."},

@@ -28,13 +28,15 @@ class Arguments {
   // numbers are equal, else all tensors of the element if those numbers are equal. Throws
   // InvalidArgument otherwise.
   Arguments(const Element& element, size_t count);
+  // One value gets a part of a map.
+  explicit Arguments(const Element& part) : element_(part), mode_(Mode::Part) {}
 
   // Throws InvalidArgument if the argument is not one tensor.
   const Tensor& tensor(size_t index) const;
   Element element(size_t index) const;
 
  private:
-  enum class Mode : uint8_t { Whole, Parts, Tensors };
+  enum class Mode : uint8_t { Whole, Parts, Tensors, Part };
   const Element& element_;
   Mode mode_;
 };
@@ -119,7 +121,7 @@ Map map_of(const Element& element) {
   Map values;
   for (const std::string& name : element.names()) {
     const Element part = element[name];
-    values.emplace(name, argument<typename Map::mapped_type>(Arguments(part, 1), 0));
+    values.emplace(name, argument<typename Map::mapped_type>(Arguments(part), 0));
   }
   return values;
 }
