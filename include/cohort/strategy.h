@@ -519,6 +519,7 @@ class MirroredStrategy : public Strategy {
  public:
   // Uses all GPUs, or the CPU if the machine has no GPU.
   explicit MirroredStrategy(const MirroredOptions& options = {});
+  // Uses these devices. A CPU:N that does not exist yet is made.
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             const MirroredOptions& options = {});
   explicit MirroredStrategy(std::initializer_list<const char*> devices,
