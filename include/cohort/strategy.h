@@ -428,6 +428,9 @@ class Strategy {
   // replica gets its component of a distributed argument, also in vectors, tuples and maps; all
   // else, variables too, passes unchanged. A dataset's element becomes several arguments.
   //
+  // A Variable that `f` makes is one variable of all replicas, and begins with the initial value of
+  // replica 0. Each run makes another one, so `f` keeps what a later run needs.
+  //
   // The first exception ends all replicas and is thrown. Throws InvalidArgument if the replicas
   // return structures with different lengths or keys.
   template <typename F, typename... Args>
