@@ -89,6 +89,21 @@ TEST(BatchesOfScalars, FromAFunctionAreRefusedAtTheFirstElement) {
                scalars.split_batches(2).iterator().next());
 }
 
+TEST(BatchesWithUnequalParts, AreRefused) {
+  const Dataset unequal = from_tensor_slices(Tensor({{1, 2}, {3, 4}}), Tensor({{1}, {2}}));
+  const std::string why =
+      "the parts of a batch have different first dimensions: shapes (2,) and (1,)";
+  EXPECT_ERROR(Code::InvalidArgument, "[Rebatch] " + why, unequal.rebatch({2}));
+  EXPECT_ERROR(Code::InvalidArgument, "[Unbatch] " + why, unequal.unbatch());
+  EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] " + why, unequal.split_batches(2));
+  const Dataset opaque = unequal.map([](Tensor a, Tensor b) { return std::pair(a, b); });
+  EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] element 0: " + why,
+               opaque.split_batches(2).iterator().next());
+  Iterator it = zip({range(4).batch(2), range(5).batch(3)}).split_batches(2).iterator();
+  EXPECT_ERROR(Code::InvalidArgument, "element 0: the parts of a batch", it.next());
+  EXPECT_EQ(it.next()[1].tensor().to<int64_t>(), 3);  // both parts of the next element have 2 rows
+}
+
 TEST(ErrorsOfElements, NameTheStageOnce) {
   const Dataset uneven = range(1, 3).map([](int64_t n) { return std::vector<int64_t>(n, n); });
   EXPECT_ERROR(Code::InvalidArgument, "[Batch] element 0: elements of one batch differ",

@@ -232,40 +232,28 @@ class SplitCursor : public StageCursor<SplitNode> {
     check_running(context_);
     if (at_ == node_.parts) {
       if (!input_->next(batch_)) return false;
-      in_stage("SplitBatches", index_++, [&] { check_batch(); });
+      rows_ =
+          in_stage("SplitBatches", index_++, [&] { return batch_rows("SplitBatches", batch_); });
       at_ = 0;
     }
-    out = with_each_tensor(batch_, [&](const Tensor& tensor) { return part_of(tensor); });
+    const int64_t each = rows_ / node_.parts + (rows_ % node_.parts != 0 ? 1 : 0);
+    const int64_t begin = std::min(rows_, at_ * each);
+    out = batch_slice(batch_, begin, std::min(rows_, begin + each));
     ++at_;
     return true;
   }
 
  private:
-  void check_batch() const {
-    for (const Tensor& tensor : tensors_of(batch_)) {
-      if (tensor.rank() > 0) continue;
-      raise(Code::InvalidArgument,
-            "needs batches, but a part of the element is a scalar; call batch() first");
-    }
-  }
-
-  // The tensors of an element may have different numbers of rows.
-  Tensor part_of(const Tensor& tensor) const {
-    const int64_t rows = tensor.shape()[0];
-    const int64_t each = rows / node_.parts + (rows % node_.parts != 0 ? 1 : 0);
-    const int64_t begin = std::min(rows, at_ * each);
-    return rows_of(tensor, begin, std::min(rows, begin + each));
-  }
-
   void local_position(PositionFields& fields) override {
     fields.integer(index_);
     fields.integer(at_, 0, node_.parts);
     if (at_ == node_.parts) return;
     fields.element(batch_);
-    check_batch();
+    rows_ = batch_rows("Restore", batch_);
   }
 
   Element batch_;
+  int64_t rows_ = 0;          // of batch_
   int64_t at_ = node_.parts;  // the part of batch_ that is next
   int64_t index_ = 0;
 };

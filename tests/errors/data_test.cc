@@ -29,9 +29,11 @@ TEST(Errors, OfDatasets) {
           {[] { data::range(3).shard(3, 3); }},
           {[] { data::range(3).options({.threads = 0}); }},
           {[] {
-             data::from_tensor_slices(Tensor({1, 2}), Tensor({1, 2, 3}));
-           },
-           "Give tensors with one row for each element."},
+            data::from_tensor_slices(Tensor({1, 2}), Tensor({1, 2, 3}));
+          }},
+          {[] {
+            read_all(data::zip({data::range(3), data::range(3)}).map([](Tensor a) { return a; }));
+          }},
           {[&] { read_all(uneven.batch(2)); }},
           {[&] { read_all(uneven.padded_batch(2, {.shapes = {Shape({1})}})); },
            "Give a larger shape, or leave the size open (-1)."},
@@ -129,6 +131,9 @@ TEST(Errors, OfDistributedDatasets) {
       "Datasets of strategies",
       {
           {[&] { strategy.distribute_dataset(data::range(4)); }},
+          {[&] {
+            strategy.distribute_dataset(data::from_tensor_slices(ones({4, 2}), ones({4, 1})));
+          }},
           {next_in_run},
           {[&] { strategy.distribute_datasets_from_function(batch_of_three); }},
           {[&] {

@@ -25,7 +25,11 @@ TEST(Errors, OfStrategies) {
   check_section(
       "Strategies: devices, scopes and contexts",
       {
-          {[] { MirroredStrategy({"GPU:99"}); }, "Choose devices of the list."},
+          {[] { MirroredStrategy({"GPU:99"}); }},
+          {[] {
+             MirroredStrategy({"CPU0", "CPU1"});
+           },
+           "Write a colon between the type and the number."},
           {[] {
              MirroredStrategy({"CPU:0", "CPU:0"});
            },

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/activity.h"
+#include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
@@ -39,6 +42,14 @@ Element element_on(const Device* device, Element element) {
     tensor = on_device(tensor, *device);
   }
   return element;
+}
+
+// A program may distribute the same dataset again in every epoch.
+bool is_first_warning_of(const std::string& stages) {
+  static Mutex mutex;
+  static std::set<std::string> warned;
+  const std::lock_guard lock(mutex);
+  return warned.insert(stages).second;
 }
 
 }  // namespace
@@ -89,6 +100,7 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
     walk_->drawn.clear();
     return std::nullopt;
   }
+  warn_of_rowless_replicas();
   if (!filled && input_->several_workers()) return deliver(terms_->samples);
   return deliver(found.samples);
 }
@@ -174,14 +186,31 @@ bool DistributedInputIterator::is_complete() const {
 DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> global_samples) {
   std::vector<int64_t> counts;
   std::vector<std::optional<Element>> drawn = std::exchange(walk_->drawn, {});
+  bool is_cut_short = false;
   for (size_t replica = 0; replica < drawn.size(); ++replica) {
     std::optional<Element>& element = drawn[replica];
     counts.push_back(element ? sample_count(*element) : 0);
+    is_cut_short |= element && counts.back() == 0;
     if (!element) element = empty_element();
     element = element_on(input_->devices[replica], *std::move(element));
   }
+  if (is_cut_short && !is_alone() && !warned_of_rowless_) rowless_counts_ = counts;
   return DistributedElement(std::move(drawn), is_alone(), std::move(counts),
                             global_samples ? Tensor(*global_samples) : Tensor());
+}
+
+void DistributedInputIterator::warn_of_rowless_replicas() {
+  if (rowless_counts_.empty()) return;
+  const std::vector<int64_t> counts = std::exchange(rowless_counts_, {});
+  warned_of_rowless_ = true;
+  const std::string stages = input_->pipelines[0].to_string();
+  if (!is_first_warning_of(stages)) return;
+  log_warning(
+      "[DistributedIterator] a step that is not the last of {} gave the replicas of this process "
+      "{} rows: a replica without rows has nothing to do, and a mean over no rows is NaN; make the "
+      "global batch size a multiple of the {} replicas, let batch() drop its remainder, or divide "
+      "sums by the samples of all replicas, as nn::compute_average_loss() does",
+      stages, fmt::join(counts, ", "), input_->context.num_replicas_in_sync());
 }
 
 std::string DistributedInputIterator::save() {
