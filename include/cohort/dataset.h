@@ -293,8 +293,8 @@ class Dataset {
   Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
   // The reverse of batch: delivers the rows of the first dimension. This stage, rebatch and
-  // split_batches throw InvalidArgument if a part of an element is a scalar, or if the parts have
-  // different numbers of rows. If element_spec() does not tell the sizes, iterating throws.
+  // split_batches throw InvalidArgument if a part of an element is a scalar. If element_spec() is
+  // unknown, such as after map() of tensors, iterating throws the error at the first element.
   Dataset unbatch() const;
   // Cuts the rows of all batches into new batches of `sizes` in turn, regardless of where the old
   // batches end. A size of zero makes an empty batch.

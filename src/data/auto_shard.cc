@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "data/batch_rows.h"
 #include "data/byte_source.h"
 #include "data/iterator.h"
 
@@ -277,12 +276,6 @@ void check_batched(std::string_view operation, const Dataset& dataset) {
           "call batch() with the global batch size first",
           operation, spec->to_string());
   }
-  if (!unequal_rows(*spec)) return;
-  raise(Code::InvalidArgument,
-        "[{}] the elements must be batches, which are divided among replicas, but the first "
-        "dimensions of their parts differ: {}; call batch() with the global batch size first, or "
-        "divide the elements in distribute_datasets_from_function()",
-        operation, spec->to_string());
 }
 
 std::vector<int64_t> replica_batch_sizes(int64_t global_batch, const InputShare& share) {

@@ -46,8 +46,8 @@ inline constexpr int64_t kUnknownBatchSize = -1;
 // stage.
 int64_t batch_size_of(const Dataset& dataset);
 
-// Throws InvalidArgument, "[operation] ...", if the elements are known not to be batches: a tensor
-// is a scalar, or the tensors have different numbers of rows.
+// Throws InvalidArgument, "[operation] ...", if a tensor of the elements is known to be a scalar,
+// so that the elements are not batches.
 void check_batched(std::string_view operation, const Dataset& dataset);
 
 // One of the workers that share a dataset.

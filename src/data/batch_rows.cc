@@ -40,13 +40,6 @@ void check_alike(std::string_view stage, const Tensor& first, const Tensor& othe
         "[{}] needs batches, but a part of the element is a scalar; call batch() first", stage);
 }
 
-[[noreturn]] void raise_unequal_rows(std::string_view stage, const Shape& a, const Shape& b) {
-  raise(Code::InvalidArgument,
-        "[{}] the parts of a batch have different first dimensions: shapes {} and {}; each part "
-        "must have one row per example, as batch() makes it",
-        stage, a.to_string(), b.to_string());
-}
-
 // The tensors in one place of many elements.
 using Column = std::span<const Tensor* const>;
 
@@ -190,23 +183,10 @@ Element join_batches(std::string_view stage, std::span<const Element> batches) {
                          [&](Column column, size_t) { return join_tensors(stage, column); });
 }
 
-std::optional<std::pair<Shape, Shape>> unequal_rows(const ElementSpec& spec) {
-  std::optional<Shape> first;
-  for (const auto& [dtype, shape] : spec.tensors()) {
-    if (!shape.has_rank() || shape.rank() == 0 || shape[0] < 0) continue;
-    if (first && shape[0] != (*first)[0]) return std::pair(*first, shape);
-    if (!first) first = shape;
-  }
-  return std::nullopt;
-}
-
 void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches) {
   if (!batches) return;
   for (const TensorSpec& tensor : batches->tensors()) {
     if (tensor.shape.has_rank() && tensor.shape.rank() == 0) raise_scalar(stage);
-  }
-  if (const auto differ = unequal_rows(*batches)) {
-    raise_unequal_rows(stage, differ->first, differ->second);
   }
 }
 
@@ -218,7 +198,9 @@ int64_t batch_rows(std::string_view stage, const Element& batch) {
   for (const Tensor& tensor : tensors) {
     if (tensor.rank() == 0) raise_scalar(stage);
     if (tensor.shape()[0] != tensors[0].shape()[0]) {
-      raise_unequal_rows(stage, tensors[0].shape(), tensor.shape());
+      raise(Code::InvalidArgument,
+            "[{}] the parts of a batch have different first dimensions: shapes {} and {}", stage,
+            tensors[0].shape().to_string(), tensor.shape().to_string());
     }
   }
   return tensors[0].shape()[0];

@@ -3,7 +3,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "cohort/element.h"
@@ -53,10 +52,7 @@ Element join_batches(std::string_view stage, std::span<const Element> batches);
 // Returns the number of rows that all tensors of a batch have. Throws InvalidArgument if one is a
 // scalar, or if the numbers differ.
 int64_t batch_rows(std::string_view stage, const Element& batch);
-// Returns the two shapes whose first dimensions are known to differ, if there are such.
-std::optional<std::pair<Shape, Shape>> unequal_rows(const ElementSpec& spec);
-// Throws InvalidArgument if the spec says that a tensor is a scalar, or that the numbers of rows
-// differ.
+// Throws InvalidArgument if the spec says that a tensor is a scalar.
 void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches);
 // Return one row of a batch as an element, and rows [begin, end) as a batch.
 Element batch_row(const Element& batch, int64_t index);

@@ -1,5 +1,7 @@
 // Elements put together, and taken apart again.
 
+#include <algorithm>
+
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -89,19 +91,17 @@ TEST(BatchesOfScalars, FromAFunctionAreRefusedAtTheFirstElement) {
                scalars.split_batches(2).iterator().next());
 }
 
-TEST(BatchesWithUnequalParts, AreRefused) {
-  const Dataset unequal = from_tensor_slices(Tensor({{1, 2}, {3, 4}}), Tensor({{1}, {2}}));
-  const std::string why =
-      "the parts of a batch have different first dimensions: shapes (2,) and (1,)";
-  EXPECT_ERROR(Code::InvalidArgument, "[Rebatch] " + why, unequal.rebatch({2}));
-  EXPECT_ERROR(Code::InvalidArgument, "[Unbatch] " + why, unequal.unbatch());
-  EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] " + why, unequal.split_batches(2));
-  const Dataset opaque = unequal.map([](Tensor a, Tensor b) { return std::pair(a, b); });
-  EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches] element 0: " + why,
-               opaque.split_batches(2).iterator().next());
-  Iterator it = zip({range(4).batch(2), range(5).batch(3)}).split_batches(2).iterator();
-  EXPECT_ERROR(Code::InvalidArgument, "element 0: the parts of a batch", it.next());
-  EXPECT_EQ(it.next()[1].tensor().to<int64_t>(), 3);  // both parts of the next element have 2 rows
+// Features and a label of one example are no batch, though each has a first dimension.
+TEST(SplitBatches, WarnsOnceOfPartsWithDifferentFirstDimensions) {
+  const Dataset examples = from_tensor_slices(Tensor({{1, 2}, {3, 4}}), Tensor({{1}, {2}}));
+  testing::internal::CaptureStderr();
+  Iterator it = examples.split_batches(2).iterator();
+  EXPECT_EQ(it.next()[0].tensor().to_vector<int>(), std::vector<int>({1}));
+  while (it.next_optional()) continue;
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("shapes (2,) and (1,)"), std::string::npos) << log;
+  EXPECT_NE(log.find("call batch() first"), std::string::npos) << log;
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
 TEST(ErrorsOfElements, NameTheStageOnce) {

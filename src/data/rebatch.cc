@@ -1,7 +1,9 @@
 // Stages that change how samples are batched: unbatch, rebatch and split_batches.
 
 #include <algorithm>
+#include <utility>
 
+#include "base/log.h"
 #include "data/batch_rows.h"
 #include "data/stage.h"
 
@@ -232,28 +234,58 @@ class SplitCursor : public StageCursor<SplitNode> {
     check_running(context_);
     if (at_ == node_.parts) {
       if (!input_->next(batch_)) return false;
-      rows_ =
-          in_stage("SplitBatches", index_++, [&] { return batch_rows("SplitBatches", batch_); });
+      in_stage("SplitBatches", index_++, [&] { check_batch(); });
       at_ = 0;
     }
-    const int64_t each = rows_ / node_.parts + (rows_ % node_.parts != 0 ? 1 : 0);
-    const int64_t begin = std::min(rows_, at_ * each);
-    out = batch_slice(batch_, begin, std::min(rows_, begin + each));
+    out = with_each_tensor(batch_, [&](const Tensor& tensor) { return part_of(tensor); });
     ++at_;
     return true;
   }
 
  private:
+  void check_batch() {
+    const std::vector<Tensor> tensors = tensors_of(batch_);
+    for (const Tensor& tensor : tensors) {
+      if (tensor.rank() > 0) continue;
+      raise(Code::InvalidArgument,
+            "needs batches, but a part of the element is a scalar; call batch() first");
+    }
+    for (const Tensor& tensor : tensors) {
+      if (tensor.shape()[0] == tensors[0].shape()[0]) continue;
+      warn_of_unequal_parts(tensors[0].shape(), tensor.shape());
+      return;
+    }
+  }
+
+  // Elements that are not batches, such as features (2,) with a label (1,), would be cut in
+  // silence.
+  void warn_of_unequal_parts(const Shape& a, const Shape& b) {
+    if (std::exchange(has_warned_, true)) return;
+    cohort::internal::log_warning(
+        "[Dataset] an element is divided as a batch, but its parts have different first "
+        "dimensions, shapes {} and {}, and each is cut by its own; if the elements are single "
+        "examples, call batch() first",
+        a.to_string(), b.to_string());
+  }
+
+  // The tensors of an element may have different numbers of rows.
+  Tensor part_of(const Tensor& tensor) const {
+    const int64_t rows = tensor.shape()[0];
+    const int64_t each = rows / node_.parts + (rows % node_.parts != 0 ? 1 : 0);
+    const int64_t begin = std::min(rows, at_ * each);
+    return rows_of(tensor, begin, std::min(rows, begin + each));
+  }
+
   void local_position(PositionFields& fields) override {
     fields.integer(index_);
     fields.integer(at_, 0, node_.parts);
     if (at_ == node_.parts) return;
     fields.element(batch_);
-    rows_ = batch_rows("Restore", batch_);
+    check_batch();
   }
 
   Element batch_;
-  int64_t rows_ = 0;          // of batch_
+  bool has_warned_ = false;   // of parts with different first dimensions
   int64_t at_ = node_.parts;  // the part of batch_ that is next
   int64_t index_ = 0;
 };

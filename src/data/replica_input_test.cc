@@ -172,11 +172,6 @@ TEST(ReplicaInput, RefusesWhatIsNoBatch) {
   EXPECT_ERROR(Code::InvalidArgument, "call batch()", replica_input(range(4), {1, 0, 2}));
   const Dataset unknown = range(4).map([](Tensor t) { return t; });
   EXPECT_ERROR(Code::InvalidArgument, "call batch()", rows(replica_input(unknown, {1, 0, 2})));
-  const Dataset examples = from_tensor_slices(Tensor({{1, 2}, {3, 4}}), Tensor({{1}, {2}}));
-  for (const InputShare& share : {InputShare{1, 0, 2}, InputShare{2, 1, 1}}) {
-    EXPECT_ERROR(Code::InvalidArgument, "differ: (int32 (2,), int32 (1,)); call batch()",
-                 replica_input(examples, share));
-  }
   EXPECT_ERROR(Code::InvalidArgument, "0 workers", replica_input(range(4).batch(2), {0, 0, 2}));
 }
 

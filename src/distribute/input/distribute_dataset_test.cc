@@ -2,7 +2,6 @@
 
 #include <sstream>
 
-#include "cohort/ops.h"
 #include "cohort/strategy_extended.h"
 #include "support/distributed_steps.h"
 
@@ -128,28 +127,6 @@ TEST(DistributeDataset, RefusesElementsThatAreNoBatches) {
   const auto opaque = range(4).map([](Tensor x) { return x; });
   EXPECT_ERROR(Code::InvalidArgument, "call batch()",
                steps_of(strategy->distribute_dataset(opaque)));
-}
-
-// Each replica would get a part of the features of one example.
-TEST(DistributeDataset, RefusesPartsWithDifferentFirstDimensions) {
-  const auto strategy = mirrored(2);
-  const auto examples = data::from_tensor_slices(ones({9, 2}), ones({9, 1}));
-  EXPECT_ERROR(Code::InvalidArgument,
-               "the first dimensions of their parts differ: (float32 (2,), float32 (1,)); call "
-               "batch()",
-               strategy->distribute_dataset(examples));
-  const auto opaque = examples.map([](Tensor x, Tensor y) { return std::pair(x, y); });
-  EXPECT_ERROR(Code::InvalidArgument, "shapes (2,) and (1,)",
-               strategy->distribute_dataset(opaque).iterator().next());
-  const auto apart = data::zip({range(8).batch(4), range(12).batch(6)});
-  EXPECT_ERROR(Code::InvalidArgument, "shapes (4,) and (6,)",
-               strategy->distribute_dataset(apart).iterator().next());
-  const auto batch = strategy->distribute_dataset(examples.batch(4)).iterator().next();
-  EXPECT_EQ(batch[0][0].tensor().shape(), (Shape{2, 2}));
-  EXPECT_EQ(batch[0][1].tensor().shape(), (Shape{2, 1}));
-  const auto as_they_are =
-      strategy->distribute_datasets_from_function([&](const InputContext&) { return examples; });
-  EXPECT_EQ(as_they_are.iterator().next()[1][0].tensor().shape(), Shape{2});
 }
 
 TEST(DistributeDataset, OneReplicaGetsTheDatasetAsItIs) {
