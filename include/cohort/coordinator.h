@@ -169,6 +169,10 @@ struct ClusterCoordinatorOptions {
 // can be used again. If a worker is lost, the others go on; when it returns, it gets new iterators.
 // The same three calls throw Unavailable if a parameter server stays away, or returns without its
 // variables while no `restore` is given.
+//
+// Call join() before the last handle ends. The end of the last handle waits for nothing: it cancels
+// the functions that wait or run. If there are such functions, or no call has thrown the first
+// error, the log says so, except while an exception unwinds the stack.
 class ClusterCoordinator {
  public:
   // Throws InvalidArgument if `strategy` is not a ParameterServerStrategy, or if function_timeout
@@ -230,7 +234,8 @@ class ClusterCoordinator {
   // of a server that was started with `joins_later`, and whose own cluster has it as the worker of
   // this number. Functions with PerWorkerValues that were made before do not run on the new worker.
   int add_worker(const std::string& address);
-  // Shuts down the servers of all tasks, and with them this coordinator.
+  // Shuts down the servers of all tasks, and with them this coordinator. Cancels functions that
+  // wait or run.
   void shutdown_cluster();
 
  private:
