@@ -19,8 +19,11 @@ enum class RemoteValueStatus {
 
 // RemoteValue is the result of a scheduled function, which may still be running.
 //
-//   RemoteValue<Tensor> total = coordinator.schedule([&] { return sum(w.read_value()); });
+//   const auto total = coordinator.schedule([&] { return sum(w.read_value()); });
 //   const Tensor value = total.fetch();
+//
+// Write `auto`, because T follows from the function: a step that returns what Strategy::run()
+// returns gives a RemoteValue<PerReplica<Tensor>>, which does not convert to a RemoteValue<Tensor>.
 //
 // A RemoteValue is a handle: copies refer to the same result. Thread-safe.
 template <typename T = Tensor>
