@@ -187,7 +187,8 @@ class ClusterCoordinator {
   // call. A per-worker iterator or value among the arguments becomes that of the worker that runs
   // the call. The call waits for RemoteValues among its arguments, and fails if their functions
   // fail. Throws InvalidArgument for a RemoteValue without `remote_arguments`, and
-  // FailedPrecondition, which names the cause, if the function or an argument cannot be sent.
+  // FailedPrecondition, which names the cause, if the function or an argument cannot be sent. An
+  // Iterator of this process cannot: each worker would read all of its data from the beginning.
   template <typename F, typename... Args>
   auto schedule(const F& f, const Args&... args) {
     return schedule_at(std::nullopt, f, args...);

@@ -161,6 +161,7 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   remote.check(num_workers(), options_.remote_arguments);
   const std::lock_guard lock(mutex_);
   const GraphFunction& function = call.trace->function();
+  check_arguments(function, call.arguments);
   if (!checked_.contains(call.trace)) {
     std::erase_if(checked_, [](const auto& known) { return known.expired(); });
     check_serializable(function, call.arguments);
