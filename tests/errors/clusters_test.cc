@@ -210,6 +210,15 @@ TEST(Errors, OfParameterServersAndTheCoordinator) {
           }},
           {[&] { coordinator.schedule(next, data::range(3).iterator()); }},
           {[&] {
+             const auto input = coordinator.create_per_worker_dataset(data::range(1)).iterator();
+             coordinator.schedule(next, input);
+             const auto after_the_end = coordinator.schedule(next, input);
+             (void)capture_status([&] { coordinator.join(); });
+             coordinator.fetch(after_the_end);
+           },
+           "`repeat()` the data and schedule a fixed number of steps, or stop when `schedule()` or "
+           "`join()` throws `OutOfRange`."},
+          {[&] {
             coordinator.create_per_worker_dataset([] {
               Variable(1.f, {.name = "count"});
               return data::range(3);
