@@ -35,6 +35,19 @@ std::optional<std::string> corrected_tf_config(const std::string& text);
 
 inline constexpr char kCredentialsHelp[] = "A directory with certificates, or the word insecure";
 
+// As CLI::Range, which says of a word that it is not in the range.
+inline CLI::Validator whole_number_between(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) -> std::string {
+        int64_t number = 0;
+        const bool good =
+            CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+        return good ? ""
+                    : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+      },
+      fmt::format("INT in [{} - {}]", least, most));
+}
+
 // As CLI::Range, which accepts "nan".
 inline CLI::Validator number_between(double least, double most) {
   return CLI::Validator(
