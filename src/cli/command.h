@@ -24,9 +24,9 @@ void add_status(CLI::App& app, int& exit_code);
 // The long options of a command, such as "--log-dir".
 std::vector<std::string> long_options_of(const CLI::App& command);
 
-// A table with a line for each task: whether it answers, and its steps. Between two questions:
-// steps per second, traffic, and the shares of the time for getting input and for waiting for other
-// tasks. Below each task stand its long waits and its progress.
+// A table with a line for each task: whether it answers, its process, and its steps. Between two
+// questions: steps per second, traffic, and the shares of the time for getting input and for
+// waiting for other tasks. Below each task stand its long waits and its progress.
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds);
 
