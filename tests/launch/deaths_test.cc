@@ -143,6 +143,16 @@ TEST(Death, OfAProgramThatDoesNotExistNamesIt) {
       << run.output;
 }
 
+TEST(Death, ByAnErrorThatWouldComeAgainPromisesNothingOfRestarts) {
+  const LaunchDirectory directory;
+  const Launched run = launch({"--strategy", "parameter_server", "--workers", "1", "--ps", "1",
+                               COORDINATOR_TASK, "joins_uncaught"});
+  EXPECT_EQ(run.code, 134) << run.output;
+  EXPECT_TRUE(contains(run.output, "uncaught exception cohort::Error: INVALID_ARGUMENT: "))
+      << run.output;
+  EXPECT_FALSE(contains(run.output, "--max-restarts")) << run.output;
+}
+
 TEST(Death, IsFollowedByAsManyRestartsAsAreAllowed) {
   const LaunchDirectory directory;
   const std::string deaths = directory.path() + "/deaths";
