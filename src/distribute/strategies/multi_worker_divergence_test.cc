@@ -213,8 +213,10 @@ TEST(MultiWorkerDivergence, TellsWhyTheStepOfAnotherFailed) {
                     throw_if_error(status);
                   },
                   {.communication = {.timeout = std::chrono::seconds(30)}});
-  EXPECT_NE(statuses[0].to_string().find("no such image"), std::string::npos)
-      << statuses[0].to_string();
+  EXPECT_TRUE(statuses[0].message.starts_with(
+      "[Collective] rank 1 (/job:worker/replica:0/task:1) failed instead of making call "))
+      << statuses[0];
+  EXPECT_NE(statuses[0].message.find(": no such image; rank 0 "), std::string::npos) << statuses[0];
 }
 
 TEST(MultiWorker, ReducesTheExtremesOfConstantsInATracedFunction) {
@@ -243,7 +245,7 @@ std::vector<Status> run_with_refusal_on_first(
 }
 
 void expect_heard(const std::vector<Status>& statuses, const char* why) {
-  expect_on_all({statuses[1]}, {"made a call that was rejected", why});
+  expect_on_all({statuses[1]}, {"failed instead of making call", why, "waits for it in"});
 }
 
 // Shapes (2) and (3) on worker 0, (2) and (2) on worker 1.
