@@ -219,6 +219,24 @@ TEST(MultiWorkerDivergence, TellsWhyTheStepOfAnotherFailed) {
   EXPECT_NE(statuses[0].message.find(": no such image; rank 0 "), std::string::npos) << statuses[0];
 }
 
+// For example a worker that leaves the loop early.
+TEST(MultiWorkerDivergence, SaysWhichCallAWorkerThatHasEndedDoesNotMake) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    for (int step = 0; step < 3; ++step) {
+      if (step == 2 && !strategy.is_chief()) return;
+      strategy.reduce(ReduceOp::Sum, strategy.run([] { return Tensor(1.f); }));
+    }
+  });
+  EXPECT_EQ(statuses[0].code, Code::Unavailable) << statuses[0];
+  for (const char* const part :
+       {"rank 1 (/job:worker/replica:0/task:1) has left the group",
+        "rank 0 (/job:worker/replica:0/task:0) makes all_reduce(Sum) of float32 () for reduce at "
+        "multi_worker_divergence_test.cc:",
+        "all workers must make this call"}) {
+    EXPECT_NE(statuses[0].message.find(part), std::string::npos) << part << " in " << statuses[0];
+  }
+}
+
 TEST(MultiWorker, ReducesTheExtremesOfConstantsInATracedFunction) {
   test::on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
     const auto largest = function([&] {
