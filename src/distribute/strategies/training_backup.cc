@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/host_identity.h"
 #include "base/log.h"
@@ -153,7 +154,8 @@ void TrainingBackup::save(const FindPlace& find) {
   const std::string state =
       join_texts({text_of(random::default_generator().state()), torch_random_state(),
                   save_replica_copies(tracked_variables(checkpoint_))});
-  std::vector<std::string> all{std::to_string(place.steps)};
+  std::vector<std::string> all{
+      fmt::format("{} {} {:d}", place.steps, place.part, place.ended)};
   for (std::string& text : texts_of_all(state, "own state")) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position, "positions"))
     all.push_back(std::move(text));
@@ -178,16 +180,15 @@ std::optional<TrainingPlace> TrainingBackup::restore() {
   const std::string latest = find_latest();
   if (latest.empty()) return std::nullopt;
   TrainingPlace place;
-  share("whether it was restored", [&] {
-    const auto scope = strategy_.scope();
-    checkpoint_.restore(latest).assert_variables_exist();
-    place = take_own(latest);
-  });
+  share("whether it was restored", [&] { place = take_own(latest); });
+  restored_ = latest;
   if (auto* workers = joint_workers(strategy_.extended())) workers->end_newcomer();
   return place;
 }
 
-TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
+TrainingPlace TrainingBackup::take_own(const std::string& prefix) {
+  const auto scope = strategy_.scope();
+  checkpoint_.restore(prefix).assert_variables_exist();
   auto* const workers = joint_workers(strategy_.extended());
   const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
   const size_t count = saved_.empty() ? 0 : (saved_.size() - 1) / 2;
@@ -202,6 +203,11 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
           "workers as before, or another directory",
           prefix, count, own);
   }
+  TrainingPlace place;
+  std::istringstream numbers(saved_[0]);
+  // A backup of an earlier version has the steps only.
+  numbers >> place.steps >> place.part >> place.ended;
+  place.position = saved_[1 + count + own];
   const std::vector<std::string> state = split_texts(saved_[1 + own]);
   random::default_generator().restore(numbers_of(state.at(0)));
   restore_torch_random(state.at(1));
@@ -210,7 +216,16 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
   if (state.size() > 2 && count == static_cast<size_t>(workers_now)) {
     restore_replica_copies(tracked_variables(checkpoint_), state[2]);
   }
-  return {.steps = std::stoll(saved_[0]), .position = saved_[1 + count + own]};
+  return place;
+}
+
+void TrainingBackup::warn_of_end(int64_t steps) const {
+  if (!strategy_.extended().should_checkpoint()) return;
+  log_warning(
+      "[BackupAndRestore] run() makes no step: the last backup in '{}' is of step {}, at which the "
+      "data of this run() had ended; for a new training, choose another directory or delete this "
+      "directory",
+      options_.directory, steps);
 }
 
 void TrainingBackup::restore_objects() {
@@ -341,7 +356,15 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
       } else {
         resume(data);
       }
-      train(data, step);
+      const int64_t before = report_.steps;
+      if (part_ > number_ || ended_) {
+        pass_over(data, lost.has_value());
+      } else {
+        train(data, step);
+      }
+      report_.new_steps = report_.steps - before;
+      ++number_;
+      ended_well_ = true;
       return report_;
     } catch (const Error& error) {
       if (!backup_->is_lost_worker(error.status())) throw;
@@ -354,6 +377,7 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
 void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
   std::optional<DistributedIterator> iterator;
   backup_->share("whether the data begins", [&] {
+    if (std::exchange(restores_again_, false)) backup_->restore_again();
     iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_));
   });
   while (const auto element = iterator->next_optional()) {
@@ -361,23 +385,50 @@ void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
     ++report_.steps;
     if (report_.steps % every_steps_ == 0) back_up(*iterator);
   }
-  if (report_.steps % every_steps_ != 0) back_up(*iterator);
+  ended_ = true;
+  back_up(*iterator);
+}
+
+// Makes no call with other workers: a worker that was started again passes over what the others
+// have done, while they wait for it in a later run().
+void BackupAndRestore::pass_over(const DistributedDataset& data, bool after_loss) {
+  if (part_ > number_) {
+    internal::log_info("[BackupAndRestore] run() number {} was complete before the last backup",
+                       number_ + 1);
+    return;
+  }
+  if (std::exchange(restores_again_, false)) backup_->restore_again();
+  if (!position_.empty()) (void)data.iterator(position_);  // counts the pass over the data
+  if (!after_loss) backup_->warn_of_end(report_.steps);
 }
 
 void BackupAndRestore::back_up(DistributedIterator& iterator) {
-  backup_->save([&] { return internal::TrainingPlace{report_.steps, iterator.save()}; });
+  backup_->save([&] {
+    return internal::TrainingPlace{report_.steps, iterator.save(), part_, ended_};
+  });
 }
 
+// The program may change the objects between two calls of run(). The first backup of a call has
+// these changes. A call that goes on from a backup, after earlier calls that were complete, must
+// not have them a second time.
 void BackupAndRestore::resume(const DistributedDataset& data) {
-  if (const auto place = backup_->restore()) {
-    report_.steps = place->steps;
-    position_ = place->position;
-  } else {
-    backup_->begin([&] {
-      position_ = data.iterator().save();
-      return internal::TrainingPlace{0, position_};
-    });
+  restores_again_ = std::exchange(ended_well_, false);
+  if (!restores_again_) {
+    const auto place = backup_->restore();
+    part_ = place ? place->part : number_ - 1;
+    ended_ = place && place->ended;
+    if (place) {
+      report_.steps = place->steps;
+      position_ = place->position;
+    }
   }
+  if (part_ >= number_) return;
+  restores_again_ = ended_ = false;
+  part_ = number_;
+  backup_->begin([&] {
+    position_ = data.iterator().save();
+    return internal::TrainingPlace{report_.steps, position_, part_, ended_};
+  });
 }
 
 void BackupAndRestore::recover(const DistributedDataset& data, const Status& why) {
