@@ -70,7 +70,8 @@ class BackupAndRestore {
 
   // Calls `step` for each element, or for each element after the last backup. Rethrows errors of
   // `step`, except the loss of a worker. Throws DeadlineExceeded if a lost worker does not return
-  // in time, and FailedPrecondition, with host, process and run, if another run uses the directory.
+  // in time, InvalidArgument if the backup is of another number of workers or replicas, and
+  // FailedPrecondition, with host, process and run, if another run uses the directory.
   BackupReport run(const DistributedDataset& data, const Step& step);
   const BackupReport& report() const { return report_; }
 

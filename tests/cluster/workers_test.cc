@@ -189,6 +189,30 @@ TEST_F(Backups, OfATrainingThatHasEndedAreAWarning) {
   }
 }
 
+TEST_F(Backups, OfMoreWorkersSayHowManyThereWere) {
+  const TemporaryDirectory directory;
+  {
+    const auto workers = start(directory.path());
+    ASSERT_TRUE(workers->await_output(0, "made 20")) << (*workers)[0].output();
+    for (int id = 0; id < 2; ++id) (*workers)[id].send(SIGKILL);
+    for (int id = 0; id < 2; ++id) (*workers)[id].wait();
+  }
+  for (const int count : {1, 3}) {
+    const auto workers = start(directory.path(), count);
+    const std::string now = count == 1 ? "1 worker with 1 replica" : "3 workers with 3 replicas";
+    for (int id = 0; id < count; ++id) {
+      EXPECT_EQ((*workers)[id].wait(seconds(60)), 1) << (*workers)[id].output();
+      const std::string said = (*workers)[id].output();
+      EXPECT_NE(said.find("[BackupAndRestore] the backup '" + directory.path() + "/backup-"),
+                std::string::npos)
+          << said;
+      EXPECT_NE(said.find("was saved by 2 workers with 2 replicas in all, and this run has " + now),
+                std::string::npos)
+          << said;
+    }
+  }
+}
+
 // COHORT_TEST_KILLS says how many, when it is to be more than a few.
 TEST_F(Backups, RandomKillsDoNotChangeTheResult) {
   const char* const asked = std::getenv("COHORT_TEST_KILLS");

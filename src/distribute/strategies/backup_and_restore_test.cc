@@ -233,5 +233,24 @@ TEST_F(EpochsWithBackups, ThatHaveEndedAreAWarning) {
   EXPECT_TRUE(seen_.empty());
 }
 
+TEST(Backups, OfAnotherNumberOfReplicasAreNamed) {
+  const TemporaryDirectory directory;
+  const auto run = [&](const std::vector<std::string>& devices) {
+    MirroredStrategy strategy(devices);
+    const auto scope = strategy.scope();
+    Variable v(1.f);
+    BackupAndRestore backup(strategy, {{"v", v}}, {.directory = directory.path()});
+    backup.run(strategy.distribute_dataset(data::range(4).batch(2)),
+               [](const DistributedElement&) {});
+  };
+  run({"CPU:0", "CPU:1"});
+  EXPECT_ERROR(Code::InvalidArgument,
+               "the backup '" + directory.path() +
+                   "/backup-2' was saved by 1 worker with 2 replicas in all, and this run has 1 "
+                   "worker with 1 replica in all; start as many as before, or choose another "
+                   "directory",
+               run({"CPU:0"}));
+}
+
 }  // namespace
 }  // namespace cohort

@@ -154,8 +154,8 @@ void TrainingBackup::save(const FindPlace& find) {
   const std::string state =
       join_texts({text_of(random::default_generator().state()), torch_random_state(),
                   save_replica_copies(tracked_variables(checkpoint_))});
-  std::vector<std::string> all{
-      fmt::format("{} {} {:d}", place.steps, place.part, place.ended)};
+  std::vector<std::string> all{fmt::format("{} {} {:d} {}", place.steps, place.part, place.ended,
+                                           strategy_.num_replicas_in_sync())};
   for (std::string& text : texts_of_all(state, "own state")) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position, "positions"))
     all.push_back(std::move(text));
@@ -186,6 +186,29 @@ std::optional<TrainingPlace> TrainingBackup::restore() {
   return place;
 }
 
+namespace {
+
+std::string describe(size_t workers, int64_t replicas) {
+  return fmt::format("{} worker{} with {} replica{}", workers, workers == 1 ? "" : "s", replicas,
+                     replicas == 1 ? " in all" : "s in all");
+}
+
+}  // namespace
+
+void TrainingBackup::check_origin(const std::string& prefix, size_t count, int64_t replicas) const {
+  auto* const workers = joint_workers(strategy_.extended());
+  const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
+  const auto count_now = static_cast<size_t>(workers == nullptr ? 1 : workers->num_workers());
+  const int64_t replicas_now = strategy_.num_replicas_in_sync();
+  // At the end of an epoch a Trainer has no position, and then needs no state of other workers.
+  if (own < count && saved_[1 + count + own].empty()) return;
+  if (count == count_now && (replicas == replicas_now || replicas == 0)) return;
+  raise(Code::InvalidArgument,
+        "[BackupAndRestore] the backup '{}' was saved by {}, and this run has {}; start as many "
+        "as before, or choose another directory for a new training",
+        prefix, describe(count, replicas), describe(count_now, replicas_now));
+}
+
 TrainingPlace TrainingBackup::take_own(const std::string& prefix) {
   const auto scope = strategy_.scope();
   checkpoint_.restore(prefix).assert_variables_exist();
@@ -197,16 +220,12 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) {
           "[BackupAndRestore] '{}' is a checkpoint, but not a backup; choose another directory",
           prefix);
   }
-  if (own >= count) {
-    raise(Code::InvalidArgument,
-          "[BackupAndRestore] '{}' was saved by {} workers, and this is worker {}; use as many "
-          "workers as before, or another directory",
-          prefix, count, own);
-  }
   TrainingPlace place;
+  int64_t replicas = 0;  // unknown
   std::istringstream numbers(saved_[0]);
   // A backup of an earlier version has the steps only.
-  numbers >> place.steps >> place.part >> place.ended;
+  numbers >> place.steps >> place.part >> place.ended >> replicas;
+  check_origin(prefix, count, replicas);
   place.position = saved_[1 + count + own];
   const std::vector<std::string> state = split_texts(saved_[1 + own]);
   random::default_generator().restore(numbers_of(state.at(0)));

@@ -54,8 +54,9 @@ class TrainingBackup {
   // Saves a backup. Returns when the chief has written it.
   void save(const FindPlace& find);
   // Sets objects and random numbers to what they were in the last backup. Returns nullopt without a
-  // backup. Throws InvalidArgument when the backup is of fewer workers, and FailedPrecondition when
-  // another run uses the directory.
+  // backup. Throws InvalidArgument when the backup is of fewer workers, or of another number of
+  // workers or replicas in the middle of the data, and FailedPrecondition when another run uses the
+  // directory.
   std::optional<TrainingPlace> restore();
   // Restores what the last restore() restored, on this process only.
   void restore_again() { take_own(restored_); }
@@ -89,10 +90,13 @@ class TrainingBackup {
   std::string find_latest();
   // Restores the backup with that prefix on this process.
   TrainingPlace take_own(const std::string& prefix);
+  // Throws InvalidArgument unless this worker can go on from the position that a backup of `count`
+  // workers has for it.
+  void check_origin(const std::string& prefix, size_t count, int64_t replicas) const;
 
   Strategy& strategy_;
   const BackupOptions options_;
-  // The text of `steps`, `part` and `ended`; then, for each worker, its
+  // The text of `steps`, `part`, `ended` and the number of replicas; then, for each worker, its
   // random numbers and the copies of its replicas; then the workers' positions.
   std::vector<std::string> saved_;
   std::string restored_;  // the prefix of the backup that was restored last
