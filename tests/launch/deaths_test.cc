@@ -66,6 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         Death{"stack", {}, 139, "stack overflow (limit ", "recurse"},
         Death{"thread", {}, 139, "stack overflow (limit ", "recurse"},
         Death{"text", {}, 134, "uncaught exception char const*: a text and no exception", "main"},
+        Death{
+            "backtrace", {}, 134, "uncaught exception std::runtime_error: too few rows\n", "main"},
         Death{"terminate", {}, 134, "std::terminate() was called without an exception", "main"},
         Death{"term", {}, 143, "terminated (signal 15) by another process", ""},
         Death{"kill", {}, 137, "killed (signal 9) by another process, not for lack of memory", ""},

@@ -36,6 +36,19 @@ int64_t sample_count(const Element& element) {
 
 namespace {
 
+// Where a position was saved.
+struct Origin {
+  int64_t workers;
+  int64_t worker;
+  int64_t replicas;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+std::string describe(const Origin& origin) {
+  return fmt::format("worker {} of {} with {} replica{}", origin.worker, origin.workers,
+                     origin.replicas, origin.replicas == 1 ? "" : "s");
+}
+
 Element element_on(const Device* device, Element element) {
   if (device == nullptr) return element;
   for (Tensor& tensor : data::internal::ElementAccess::tensors(element)) {
@@ -236,9 +249,13 @@ void DistributedInputIterator::restore(const std::string& position) {
   data::internal::StateReader state(data::internal::unsealed(position));
   state.stage("DistributedIterator");
   const auto replicas = static_cast<int64_t>(input_->replicas());
-  if (state.integer() != input_->context.num_input_pipelines() ||
-      state.integer() != input_->context.input_pipeline_id() || state.integer() != replicas) {
-    data::internal::raise_bad_state("it is of another worker or number of replicas");
+  const Origin saved{state.integer(), state.integer(), state.integer()};
+  const Origin here{input_->context.num_input_pipelines(), input_->context.input_pipeline_id(),
+                    replicas};
+  if (saved != here) {
+    data::internal::raise_bad_state(fmt::format(
+        "it is of {}, and this is {}; start as many workers with as many replicas as there were",
+        describe(saved), describe(here)));
   }
   number_ = state.integer(0, INT64_MAX - 1);
   ended_ = state.flag();

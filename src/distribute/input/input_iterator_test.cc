@@ -428,7 +428,8 @@ TEST(Position, OfSomethingElseIsRefused) {
   const auto strategy = mirrored(2);
   const auto dist = strategy->distribute_dataset(range(8).batch(4));
   std::string position = dist.iterator().save();
-  EXPECT_ERROR(Code::InvalidArgument, "number of replicas",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "worker 0 of 1 with 2 replicas, and this is worker 0 of 1 with 3 replicas",
                mirrored(3)->distribute_dataset(range(8).batch(4)).iterator(position));
   EXPECT_ERROR(Code::InvalidArgument, "does not fit",
                strategy->distribute_dataset(range(8).batch(4).take(1)).iterator(position));
