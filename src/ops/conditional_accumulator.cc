@@ -45,17 +45,21 @@ void Accumulator::fix_shape(const Shape& shape) {
   shape_ = shape_.merged_with(shape);
 }
 
+// Accumulators add up on the host, whichever device the gradients come from.
+static at::Tensor on_host(const Tensor& value) { return at_place(aten(value), {}); }
+
 void DenseAccumulator::apply(const Tensor& gradient, int64_t local_step) {
   const ScopedKernel kernel;
+  const at::Tensor given = on_host(gradient);
   accumulate(local_step, [&] {
     fix_shape(gradient.shape());
     if (num_held() == 0) {
-      sum_ = aten(gradient);
+      sum_ = given;
       owned_ = false;
     } else if (owned_) {
-      sum_.add_(aten(gradient));
+      sum_.add_(given);
     } else {
-      sum_ = sum_.add(aten(gradient));
+      sum_ = sum_.add(given);
       owned_ = true;
     }
   });
@@ -120,8 +124,8 @@ void SparseAccumulator::make_room(const at::Tensor& values) {
 
 void SparseAccumulator::apply(const Tensor& values, const Tensor& indices, int64_t local_step) {
   const ScopedKernel kernel;
-  const at::Tensor rows = aten(indices).to(at::kLong).contiguous();
-  const at::Tensor given = aten(values).contiguous();
+  const at::Tensor rows = on_host(indices).to(at::kLong).contiguous();
+  const at::Tensor given = on_host(values).contiguous();
   if (given.dim() < 1 || rows.dim() != 1 || given.size(0) != rows.size(0)) {
     raise(Code::InvalidArgument,
           "[Accumulator] rows for '{}' need one index per row of values, got values of shape {} "

@@ -162,6 +162,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
 void register_host_kernels(torch::Library& library, torch::Library& all_namespaces) {
   library.impl("convolution_overrideable", convolution);
   library.impl("convolution_backward_overrideable", convolution_backward);
+  // Torch has these for any device, in other steps than its kernel for the host. Those of the host
+  // give the host's bits.
+  for (const char* const name : {"native_layer_norm", "native_group_norm"}) {
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&call_host_kernel>());
+  }
   all_namespaces.fallback(torch::CppFunction::makeFromBoxedFunction<&call_host_kernel>());
 }
 

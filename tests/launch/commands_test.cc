@@ -180,6 +180,21 @@ TEST(Doctor, PrintsTheTfConfigThatWasMeant) {
       << result.output;
 }
 
+TEST(Doctor, NamesSimulatedGpus) {
+  {
+    const ScopedEnvironment variables(ScopedEnvironment::Variables{
+        {"COHORT_SIMULATED_GPUS", "2"}, {"COHORT_SIMULATED_GPU_MEMORY", "512MB"}});
+    const Launched result = command({"doctor"});
+    EXPECT_TRUE(contains(result.output, "2 simulated, with 512MB each")) << result.output;
+  }
+  const ScopedEnvironment variables(
+      ScopedEnvironment::Variables{{"COHORT_SIMULATED_GPUS", "many"}});
+  const Launched result = command({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.output, "must be a number from 0 to 16, got 'many'"))
+      << result.output;
+}
+
 TEST(Inspect, SaysWhatIsInAFile) {
   const LaunchDirectory directory;
   Process writer({TRAIN_TASK, directory.path()});
