@@ -19,8 +19,11 @@ enum class RemoteValueStatus {
 
 // RemoteValue is the result of a scheduled function, which may still be running.
 //
-//   RemoteValue<Tensor> total = coordinator.schedule([&] { return sum(w.read_value()); });
+//   const auto total = coordinator.schedule([&] { return sum(w.read_value()); });
 //   const Tensor value = total.fetch();
+//
+// Write `auto`, because T follows from the function: a step that returns what Strategy::run()
+// returns gives a RemoteValue<PerReplica<Tensor>>, which does not convert to a RemoteValue<Tensor>.
 //
 // A RemoteValue is a handle: copies refer to the same result. Thread-safe.
 template <typename T = Tensor>
@@ -169,6 +172,10 @@ struct ClusterCoordinatorOptions {
 // can be used again. If a worker is lost, the others go on; when it returns, it gets new iterators.
 // The same three calls throw Unavailable if a parameter server stays away, or returns without its
 // variables while no `restore` is given.
+//
+// Call join() before the last handle ends. The end of the last handle waits for nothing: it cancels
+// the functions that wait or run. If there are such functions, or no call has thrown the first
+// error, the log says so, except while an exception unwinds the stack.
 class ClusterCoordinator {
  public:
   // Throws InvalidArgument if `strategy` is not a ParameterServerStrategy, or if function_timeout
@@ -180,7 +187,8 @@ class ClusterCoordinator {
   // call. A per-worker iterator or value among the arguments becomes that of the worker that runs
   // the call. The call waits for RemoteValues among its arguments, and fails if their functions
   // fail. Throws InvalidArgument for a RemoteValue without `remote_arguments`, and
-  // FailedPrecondition, which names the cause, if the function or an argument cannot be sent.
+  // FailedPrecondition, which names the cause, if the function or an argument cannot be sent. An
+  // Iterator of this process cannot: each worker would read all of its data from the beginning.
   template <typename F, typename... Args>
   auto schedule(const F& f, const Args&... args);
   // The same on this worker and no other.
@@ -226,7 +234,8 @@ class ClusterCoordinator {
   // of a server that was started with `joins_later`, and whose own cluster has it as the worker of
   // this number. Functions with PerWorkerValues that were made before do not run on the new worker.
   int add_worker(const std::string& address);
-  // Shuts down the servers of all tasks, and with them this coordinator.
+  // Shuts down the servers of all tasks, and with them this coordinator. Cancels functions that
+  // wait or run.
   void shutdown_cluster();
 
  private:

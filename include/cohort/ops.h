@@ -96,7 +96,7 @@ struct Axes {
   std::vector<int64_t> axes;
   bool all = true;
 };
-// Whether reduced axes stay, with size 1.
+// Whether reduced axes stay, with size 1: sum(x, 1, KeepDims::Yes).
 enum class KeepDims : bool { No, Yes };
 
 // The sum of no elements is 0, the product 1, the mean NaN. Sums and products of integers keep the

@@ -191,6 +191,9 @@ class Strategy {
   // replica gets its component of a distributed argument, also in vectors, tuples and maps; all
   // else, variables too, passes unchanged. A dataset's element becomes several arguments.
   //
+  // A Variable that `f` makes is one variable of all replicas, and begins with the initial value of
+  // replica 0. Each run makes another one, so `f` keeps what a later run needs.
+  //
   // The first exception ends all replicas and is thrown. Throws InvalidArgument if the replicas
   // return structures with different lengths or keys.
   template <typename F, typename... Args>
@@ -267,6 +270,7 @@ class MirroredStrategy : public Strategy {
  public:
   // Uses all GPUs, or the CPU if the machine has no GPU.
   explicit MirroredStrategy(const MirroredOptions& options = {});
+  // Uses these devices. A CPU:N that does not exist yet is made.
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             const MirroredOptions& options = {});
   explicit MirroredStrategy(std::initializer_list<const char*> devices,

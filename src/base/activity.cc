@@ -256,6 +256,19 @@ InputNote::~InputNote() {
 std::chrono::nanoseconds total_input() {
   return std::chrono::nanoseconds(board().input_ns.load(kRelaxed));
 }
+
+namespace {
+std::atomic<int64_t> saving_ns{0};  // of this process
+}  // namespace
+
+SavingNote::~SavingNote() {
+  saving_ns.fetch_add(std::chrono::nanoseconds(WaitNote::Clock::now() - began_).count(), kRelaxed);
+}
+
+std::chrono::nanoseconds total_saving() {
+  return std::chrono::nanoseconds(saving_ns.load(kRelaxed));
+}
+
 void note_progress(const ProgressNote& note) {
   ActivityBoard::Progress& progress = board().progress;
   change(progress, [&] {

@@ -97,6 +97,22 @@ class [[nodiscard]] InputNote {
 
 // The time that all InputNotes have taken together.
 std::chrono::nanoseconds total_input();
+
+// Counts the time in which this process writes a checkpoint and its program waits for that, for as
+// long as the note lives.
+class [[nodiscard]] SavingNote {
+ public:
+  SavingNote() : began_(WaitNote::Clock::now()) {}
+  ~SavingNote();
+  SavingNote(const SavingNote&) = delete;
+  SavingNote& operator=(const SavingNote&) = delete;
+
+ private:
+  const WaitNote::Clock::time_point began_;
+};
+
+// The time that all SavingNotes have taken together.
+std::chrono::nanoseconds total_saving();
 void note_step();
 // Long texts are cut.
 void note_progress(const ProgressNote& note);

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <system_error>
 
+#include "base/backtrace_text.h"
 #include "base/raise.h"
 
 namespace cohort {
@@ -88,7 +89,7 @@ Status internal::status_of_current_exception() noexcept {
   } catch (const std::bad_alloc&) {
     return {.code = Code::ResourceExhausted, .message = "out of memory"};
   } catch (const std::exception& error) {
-    return {.code = Code::Unknown, .message = error.what()};
+    return {.code = Code::Unknown, .message = std::string(without_backtrace(error.what()))};
   } catch (...) {
     return {.code = Code::Unknown, .message = "an exception of unknown type was thrown"};
   }

@@ -96,5 +96,15 @@ TEST(CaptureStatus, TurnsOtherExceptionsIntoStatuses) {
   EXPECT_EQ(capture_status([] { throw 3; }).code, Code::Unknown);
 }
 
+// As torch's exceptions have it.
+TEST(CaptureStatus, LeavesOutABacktrace) {
+  const Status status = capture_status([] {
+    throw std::runtime_error(
+        "two\nlines\nException raised from check at norm.cpp:81 (most recent call first):\n"
+        "frame #0: c10::Error::Error()\n");
+  });
+  EXPECT_EQ(status.message, "two\nlines");
+}
+
 }  // namespace
 }  // namespace cohort

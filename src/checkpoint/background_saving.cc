@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/activity.h"
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "base/worker_outcomes.h"
@@ -39,6 +40,7 @@ void SaveQueue::perform(const Save& save) {
 }
 
 void SaveQueue::run(const std::string& prefix, int64_t bytes_total, Save save) {
+  const SavingNote saving;
   std::unique_lock turn(turn_);
   finish(turn);
   begin(prefix, bytes_total);

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "base/activity.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
@@ -210,6 +211,17 @@ TEST_F(CheckpointTest, TakesTheValuesOfTheMomentWhenAsynchronous) {
     EXPECT_EQ(reader.read("v").at<float>({-1}), static_cast<float>(i));
   }
   EXPECT_EQ(checkpoint.progress().bytes_written, checkpoint.progress().bytes_total);
+}
+
+TEST_F(CheckpointTest, CountsTheTimeInWhichTheProgramWaitsForItsSaves) {
+  Variable v(zeros({1 << 18}));
+  Checkpoint checkpoint({{"v", v}});
+  const auto before = internal::total_saving();
+  const auto began = std::chrono::steady_clock::now();
+  checkpoint.save(path("ckpt"));
+  const auto counted = internal::total_saving() - before;
+  EXPECT_GT(counted.count(), 0);
+  EXPECT_LE(counted, std::chrono::steady_clock::now() - began);
 }
 
 TEST_F(CheckpointTest, ManagersKeepTheLastFew) {

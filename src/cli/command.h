@@ -24,9 +24,9 @@ void add_status(CLI::App& app, int& exit_code);
 // The long options of a command, such as "--log-dir".
 std::vector<std::string> long_options_of(const CLI::App& command);
 
-// A table with a line for each task: whether it answers, and its steps. Between two questions:
-// steps per second, traffic, and the shares of the time for getting input and for waiting for other
-// tasks. Below each task stand its long waits and its progress.
+// A table with a line for each task: whether it answers, its process, and its steps. Between two
+// questions: steps per second, traffic, and the shares of the time for getting input and for
+// waiting for other tasks. Below each task stand its long waits and its progress.
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds);
 
@@ -34,6 +34,19 @@ std::string status_table(const std::vector<AskedTask>& before, const std::vector
 std::optional<std::string> corrected_tf_config(const std::string& text);
 
 inline constexpr char kCredentialsHelp[] = "A directory with certificates, or the word insecure";
+
+// As CLI::Range, which says of a word that it is not in the range.
+inline CLI::Validator whole_number_between(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) -> std::string {
+        int64_t number = 0;
+        const bool good =
+            CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+        return good ? ""
+                    : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+      },
+      fmt::format("INT in [{} - {}]", least, most));
+}
 
 // As CLI::Range, which accepts "nan".
 inline CLI::Validator number_between(double least, double most) {

@@ -28,6 +28,16 @@ constexpr char kRunExample[] =
     "WORLD_SIZE and their like, and its certificates by COHORT_CREDENTIALS (a Server does by\n"
     "itself). Options of the program come after its name.";
 
+// Adds the program to the first line of the help. The parser does not know the program: what
+// follows the options is the rest of the line.
+class HelpWithProgram : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* command, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(command, std::move(name));
+    return usage.insert(usage.find_last_not_of('\n') + 1, " PROGRAM [ARGUMENTS]...");
+  }
+};
+
 // The options as the user typed them.
 struct TypedRun {
   RunOptions run;
@@ -147,6 +157,26 @@ void fit_to_strategy(RunOptions& options) {
   roles.workers = 1;
 }
 
+// Refuses a run without tasks that train if an option that would give it some stands after the
+// program.
+void check_order(const RunOptions& options) {
+  constexpr std::array<std::string_view, 6> kGiveTasks = {"-n",      "--workers",  "--chief",
+                                                          "--hosts", "--strategy", "--nodes"};
+  if (options.roles.workers + (options.roles.chief ? 1 : 0) > 0) return;
+  const std::vector<std::string>& words = options.command;
+  const auto option = std::find_if(words.begin() + 1, words.end(), [&](const std::string& word) {
+    return std::ranges::find(kGiveTasks, word.substr(0, word.find('='))) != kGiveTasks.end();
+  });
+  if (option == words.end()) return;
+  const bool has_value =
+      *option != "--chief" && option->find('=') == std::string::npos && option + 1 != words.end();
+  const std::string typed = has_value ? *option + " " + *(option + 1) : *option;
+  raise(Code::InvalidArgument,
+        "[Run] no task trains: '{0}' stands after the program, so it is an option of the program; "
+        "options of cohort run come before it: cohort run {0} {1}",
+        typed, words[0]);
+}
+
 RunOptions options_of(const TypedRun& typed, const CLI::App& command) {
   RunOptions options = typed.run;
   options.command = command.remaining();
@@ -160,6 +190,7 @@ RunOptions options_of(const TypedRun& typed, const CLI::App& command) {
     if (!roles_given) options.roles.workers += host.slots;
   }
   fit_to_strategy(options);
+  check_order(options);
   check_places(options, roles_given);
   options.join_limit = std::chrono::milliseconds(static_cast<int64_t>(typed.join_seconds * 1000));
   if (typed.memory_bytes > 0) options.memory_limit_bytes = typed.memory_bytes;
@@ -172,7 +203,7 @@ void add_machine_options(CLI::App& command, TypedRun& typed) {
           ->delimiter(',')
           ->allow_extra_args(false);
   command.add_option("--nodes", typed.run.machines, "How many machines join the run")
-      ->check(CLI::Range(1, 1024))
+      ->check(whole_number_between(1, 1024))
       ->excludes(hosts);
   command.add_option("--listen", typed.run.listen,
                      "The address at which other machines reach this machine");
@@ -196,9 +227,10 @@ void add_options(CLI::App& command, TypedRun& typed) {
   auto* const processes =
       command.add_option("-n", typed.processes, "Number of processes, which are worker 0 to n-1");
   auto* const workers = command.add_option("--workers", typed.run.roles.workers, "Workers");
-  processes->check(CLI::Range(1, 1024))->excludes(workers);
-  workers->check(CLI::Range(0, 1024));
-  command.add_option("--ps", typed.run.roles.ps, "Parameter servers")->check(CLI::Range(0, 1024));
+  processes->check(whole_number_between(1, 1024))->excludes(workers);
+  workers->check(whole_number_between(0, 1024));
+  command.add_option("--ps", typed.run.roles.ps, "Parameter servers")
+      ->check(whole_number_between(0, 1024));
   command.add_flag("--chief", typed.run.roles.chief, "A chief beside the workers");
   command.add_option("--strategy", typed.run.strategy,
                      "The strategy of strategy_from_environment(): mirrored, multi_worker, "
@@ -250,6 +282,7 @@ std::vector<std::string> long_options_of(const CLI::App& command) {
 void add_run(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("run", "Run a program as the tasks of a cluster");
   command->footer(kRunExample)->prefix_command();
+  command->formatter(std::make_shared<HelpWithProgram>());
   const auto typed = std::make_shared<TypedRun>();
   add_options(*command, *typed);
   add_machine_options(*command, *typed);

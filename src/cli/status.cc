@@ -65,17 +65,22 @@ std::string reason_not_to_listen(const AskedTask& task, size_t num_tasks) {
 std::string line_of(const AskedTask& before, const AskedTask& now, size_t num_tasks,
                     double seconds) {
   const std::string reason = reason_not_to_listen(now, num_tasks);
+  const std::string process = now.process == 0 ? "" : fmt::format(" (pid {})", now.process);
   if (!reason.empty()) {
-    return fmt::format("{:<14} does not listen; {} need not\n", name_of(now), reason);
+    return fmt::format("{:<14} does not listen; {} need not{}\n", name_of(now), reason, process);
   }
-  if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
+  if (!now.problem.ok()) {
+    return fmt::format("{:<14} {}{}\n", name_of(now), now.problem.message, process);
+  }
   const Counts a = counts_of(before), b = counts_of(now);
   const internal::Activity &then = before.status.activity, &activity = now.status.activity;
   return fmt::format(
-      "{:<14} {:<22} {:>7.0f} s {:>8} {:>8} {:>10.1f} {:>8} {:>10.2f} {:>10.2f} {:>7} {:>7}\n{}",
-      name_of(now), now.status.peer.address, now.status.seconds_up, now.server.sessions.size(),
-      b.steps, rate(a.steps, b.steps, seconds), now.server.running_steps,
-      rate(a.sent, b.sent, seconds) * 1e-6, rate(a.received, b.received, seconds) * 1e-6,
+      "{:<14} {:<22} {:>8} {:>7.0f} s {:>8} {:>8} {:>10.1f} {:>8} {:>10.2f} {:>10.2f} {:>7} "
+      "{:>7}\n{}",
+      name_of(now), now.status.peer.address, now.process, now.status.seconds_up,
+      now.server.sessions.size(), b.steps, rate(a.steps, b.steps, seconds),
+      now.server.running_steps, rate(a.sent, b.sent, seconds) * 1e-6,
+      rate(a.received, b.received, seconds) * 1e-6,
       share(then.input_seconds, activity.input_seconds, seconds),
       share(then.wait_seconds, activity.wait_seconds, seconds), waits_of(now));
 }
@@ -83,6 +88,7 @@ std::string line_of(const AskedTask& before, const AskedTask& now, size_t num_ta
 void ask_all(std::vector<KnownTasks>& runs) {
   for (KnownTasks& run : runs) {
     ask_tasks(run.tasks, run.credentials, kAnswerLimit);
+    find_silent_processes(run.tasks, run.directory);
     const std::map<std::string, std::string> progress = read_progress_file(run.directory);
     for (AskedTask& task : run.tasks) {
       const auto found = progress.find(task.label);
@@ -134,9 +140,10 @@ constexpr char kStatusExample[] =
 
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds) {
-  std::string table = fmt::format(
-      "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
-      "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
+  std::string table =
+      fmt::format("{:<14} {:<22} {:>8} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n",
+                  "task", "address", "pid", "up", "sessions", "steps", "steps/s", "running",
+                  "sent MB/s", "got MB/s", "input", "wait");
   for (size_t i = 0; i < now.size(); ++i) {
     table += line_of(before.at(i), now[i], now.size(), seconds);
     if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);

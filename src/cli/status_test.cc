@@ -31,6 +31,21 @@ TEST(StatusTable, CountsStepsOfSessionsThatHaveEnded) {
   EXPECT_NE(table.find("        1     1000      100.0 "), std::string::npos) << table;
 }
 
+TEST(StatusTable, NamesTheProcessOfEachTask) {
+  std::vector<AskedTask> tasks(3);
+  tasks[0].label = "chief:0";
+  tasks[1].label = "worker:0";
+  tasks[2].label = "worker:1";
+  tasks[0].problem = {.code = Code::Unavailable, .message = "no answer"};
+  tasks[2].problem = {.code = Code::DeadlineExceeded, .message = "no answer"};
+  for (size_t i = 0; i < tasks.size(); ++i) tasks[i].process = static_cast<pid_t>(4711 + i);
+  const std::string table = status_table(tasks, tasks, 1);
+  for (const char* part : {"pid        up", " coordinates need not (pid 4711)\n", " 4712       0 s",
+                           "no answer (pid 4713)\n"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  }
+}
+
 TEST(StatusTable, ShowsHowFarATrainingIsAlsoOfATaskThatDoesNotListen) {
   std::vector<AskedTask> tasks(1);
   tasks[0].label = "worker:0";

@@ -135,7 +135,7 @@ void add_serve(CLI::App& app, int&) {
   const auto typed = std::make_shared<TypedServe>();
   auto* const job = command->add_option("--job", typed->job, "The task's job, such as ps");
   command->add_option("--task", typed->task, "The task's index in its job (0)")
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(whole_number_between(0, 1'000'000));
   auto* const cluster = command->add_option("--cluster", typed->cluster,
                                             "Jobs and addresses, as in the example or as JSON");
   job->needs(cluster);
@@ -156,7 +156,7 @@ void add_inspect(CLI::App& app, int&) {
   command->add_flag("--verify", typed->verify, "Read everything and compare checksums");
   command->add_flag("--dot", typed->dot, "Print a graph as a picture for Graphviz");
   command->add_option("--limit", typed->limit, "How many entries to show; 0 for all (20)")
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(whole_number_between(0, 1'000'000'000));
   command->callback([typed] {
     exec_helper({"inspect", typed->kind, typed->path, typed->verify ? "1" : "0",
                  typed->dot ? "1" : "0", std::to_string(typed->limit)});
@@ -172,7 +172,7 @@ void add_credentials(CLI::App& app, int&) {
       ->required();
   command->add_option("tasks", typed->tasks, "The tasks, such as worker:0")->required();
   command->add_option("--days", typed->days, "How many days the certificates are valid (365)")
-      ->check(CLI::Range(1, 36'500));
+      ->check(whole_number_between(1, 36'500));
   command->callback([typed] { make_credentials(*typed); });
 }
 

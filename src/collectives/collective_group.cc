@@ -262,15 +262,14 @@ void CollectiveGroup::throw_if_refused(const Call& call) {
 
 Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
   const Call last = log_.last();
-  const std::string mine = last.number == refusal.number
-                               ? fmt::format("{} makes {}, ", describe(rank_), to_string(last))
-                               : "";
-  return {
-      .code = Code::FailedPrecondition,
-      .message = fmt::format("[Collective] call {} differs: {}{} made a call that was rejected: "
-                             "{}; every member must make the same calls in the same order",
-                             refusal.number, mine, describe(refusal.other), refusal.why),
-      .origin = name_of(rank_)};
+  const std::string mine =
+      last.number == refusal.number
+          ? fmt::format("; {} waits for it in {}", describe(rank_), to_string(last))
+          : "";
+  return {.code = Code::FailedPrecondition,
+          .message = fmt::format("[Collective] {} failed instead of making call {}: {}{}",
+                                 describe(refusal.other), refusal.number, refusal.why, mine),
+          .origin = name_of(rank_)};
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {

@@ -211,7 +211,8 @@ class CollectiveGroup : public std::enable_shared_from_this<CollectiveGroup> {
   Message await_mail(const MailKey& key, const Awaited& awaited);
   void member_left(int rank, uint64_t calls);
   void throw_if_left(int rank) const;
-  [[noreturn]] void throw_left(int rank, uint64_t calls) const;
+  // `call`: which call this member makes.
+  [[noreturn]] void throw_left(int rank, uint64_t calls, std::optional<uint64_t> call = {}) const;
   void tell_all(const Message& message, int except = -1);
   void tell_refusal(const CallLog::Refusal& refusal);
   // Reads what a member has sent before its connection ended: perhaps why the group is closed.

@@ -18,7 +18,7 @@ void CollectiveGroup::throw_if_over(uint64_t call) const {
   for (const auto& [rank, calls] : left_) {
     if (calls > call) continue;
     if (const auto refusal = refusal_of(rank, call)) throw Error(*refusal);
-    throw_left(rank, calls);
+    throw_left(rank, calls, call);
   }
 }
 
@@ -34,10 +34,17 @@ void CollectiveGroup::throw_if_left(int rank) const {
   if (found != left_.end()) throw_left(rank, found->second);
 }
 
-void CollectiveGroup::throw_left(int rank, uint64_t calls) const {
+void CollectiveGroup::throw_left(int rank, uint64_t calls, std::optional<uint64_t> call) const {
+  const auto outer = outer_.lock();
+  const Call last = outer ? outer->log_.last() : log_.last();
+  const bool is_known = call && (outer || last.number == *call);
+  const std::string mine = is_known
+                               ? fmt::format("; {} makes {}, and all workers must make this call",
+                                             describe(rank_), to_string(last))
+                               : "";
   throw Error(Status{.code = Code::Unavailable,
-                     .message = fmt::format("[Collective] {} has left the group, after {} calls",
-                                            describe(rank), calls == 0 ? 0 : calls - 1),
+                     .message = fmt::format("[Collective] {} has left the group, after {} calls{}",
+                                            describe(rank), calls == 0 ? 0 : calls - 1, mine),
                      .origin = name_of(rank)});
 }
 

@@ -136,7 +136,9 @@ TEST_P(Group, OneCallMoreIsAnErrorWhenTheOthersLeave) {
   EXPECT_TRUE(statuses[0].ok());
   EXPECT_TRUE(statuses[2].ok());
   EXPECT_EQ(statuses[1].code, Code::Unavailable);
-  EXPECT_NE(statuses[1].message.find("has left the group, after 1 calls"), std::string::npos)
+  EXPECT_NE(statuses[1].message.find("has left the group, after 1 calls; rank 1 (task 1) makes "
+                                     "all_reduce(Sum) of float32 (3,), and all workers must make"),
+            std::string::npos)
       << statuses[1].message;
 }
 

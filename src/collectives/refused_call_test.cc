@@ -33,8 +33,9 @@ TEST_P(RefusedCall, IsNamedOnEveryMember) {
       continue;
     }
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
-    for (const char* const part : {"call 1 differs", "makes reduce_scatter(Sum) of float32 (5,)",
-                                   "rank 1 (task 1)", "do not make 5 equal parts"}) {
+    for (const char* const part :
+         {"rank 1 (task 1) failed instead of making call 1", "do not make 5 equal parts",
+          "waits for it in reduce_scatter(Sum) of float32 (5,)"}) {
       EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
     }
   }

@@ -36,6 +36,7 @@ void ClosureQueue::add(const ClosurePtr& closure) {
   if (stopped_) throw Error(*stopped_);
   closure->number = numbers_.begin();
   ++waiting_;
+  is_told_ = false;
   if (!waiters_.add(closure)) lines_.append(closure);
   throw_error(lock);
   lock.unlock();
@@ -82,6 +83,8 @@ void ClosureQueue::throw_error(Lock& lock) {
   cancel_until_idle(lock);
   cancel_waiting(cancelled("another function failed before"));
   const Status error = *std::exchange(error_, std::nullopt);
+  failed_ = nullptr;
+  is_told_ = true;
   cancelling_ = false;
   changed_.notify_all();
   to_do_.notify_all();
@@ -176,7 +179,12 @@ Status ClosureQueue::succeed(const ClosurePtr& closure, Results results) {
 
 void ClosureQueue::fail(const ClosurePtr& closure, const Status& status) {
   const std::lock_guard lock(mutex_);
-  if (!cancelling_ && !error_) error_ = status;
+  if (stopped_ && status.code == Code::Cancelled) {
+    ++ended_early_;
+  } else if (!cancelling_ && !error_) {
+    error_ = status;
+    failed_ = closure->result;
+  }
   closure->result->fail(status);
   leave_group(*closure);
   settle(closure);
@@ -187,6 +195,7 @@ void ClosureQueue::fail(const ClosurePtr& closure, const Status& status) {
 void ClosureQueue::put_back(const ClosurePtr& closure) {
   const std::lock_guard lock(mutex_);
   if (error_ || cancelling_ || stopped_) {
+    if (stopped_) ++ended_early_;
     closure->result->fail(stopped_ ? *stopped_ : cancelled("another function failed meanwhile"));
     leave_group(*closure);
     settle(closure);
@@ -199,12 +208,21 @@ void ClosureQueue::put_back(const ClosurePtr& closure) {
   to_do_.notify_all();
 }
 
-void ClosureQueue::stop(const Status& why) {
+ClosureQueue::Leftover ClosureQueue::stop(const Status& why) {
   Lock lock(mutex_);
-  if (!stopped_) stopped_ = why;
+  Leftover left;
+  if (!stopped_) {
+    stopped_ = why;
+    // After an error the caller knows that the functions of the group came to nothing.
+    if (!is_told_) left.gradients = group_.num_finished();
+  }
+  left.functions = waiting_;
   cancel_waiting(*stopped_);
   changed_.notify_all();
   cancel_until_idle(lock);
+  left.functions += std::exchange(ended_early_, 0);
+  if (!failed_ || !failed_->has_thrown()) left.error = error_;
+  return left;
 }
 
 }  // namespace cohort::internal

@@ -86,8 +86,15 @@ class ClosureQueue {
     to_do_.notify_all();
   }
 
-  // Ends the queue: cancels all functions and waits for the running ones.
-  void stop(const Status& why);
+  // What the end of the queue leaves undone.
+  struct Leftover {
+    int64_t functions = 0;                       // that did not run to their end
+    int64_t gradients = 0;                       // functions whose gradients no update has used
+    std::optional<Status> error = std::nullopt;  // the first one, if no call has thrown it
+  };
+  // Ends the queue: cancels all functions and waits for the running ones. The leftover does not
+  // count the functions that an earlier call has cancelled.
+  Leftover stop(const Status& why);
 
  private:
   using Lock = std::unique_lock<Mutex>;
@@ -132,10 +139,13 @@ class ClosureQueue {
   std::optional<int64_t> update_number_;
   int64_t waiting_ = 0;  // closures in lines_ or waiters_
   int64_t running_ = 0;
+  int64_t ended_early_ = 0;  // closures that stop() has cancelled while they ran
   int joining_ = 0;
   int paused_ = 0;
   bool cancelling_ = false;
   std::optional<Status> error_;
+  std::shared_ptr<const RemoteResult> failed_;  // of the function whose error is error_, if any
+  bool is_told_ = false;  // a call has thrown an error after the last function was added
   std::optional<Status> stopped_;
 };
 

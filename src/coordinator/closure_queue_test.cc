@@ -148,6 +148,38 @@ TEST(ClosureQueue, CancelsWhatComesBackWhileAnErrorIsPending) {
   EXPECT_TRUE(here.queue.done());
 }
 
+TEST(ClosureQueue, CountsWhatItsEndLeavesUndone) {
+  Queue here(std::nullopt, 2);
+  for (int i = 0; i < 4; ++i) here.add();
+  EXPECT_TRUE(here.run(here.take()).ok());
+  const ClosurePtr running = here.take();
+  std::jthread worker([&] {
+    while (!here.queue.cancelling()) std::this_thread::yield();
+    here.queue.fail(running, failure(Code::Cancelled, "cancelled"));
+  });
+  const ClosureQueue::Leftover left = here.queue.stop(failure(Code::Cancelled, "over"));
+  EXPECT_EQ(left.functions, 3);  // two waited, one ran
+  EXPECT_FALSE(left.error);
+  EXPECT_EQ(here.queue.stop(failure(Code::Cancelled, "over")).functions, 0);
+}
+
+TEST(ClosureQueue, KnowsAtItsEndAnErrorThatNoCallHasThrown) {
+  const auto leftover_of = [](const std::function<void(ClosureQueue&, RemoteResult&)>& see) {
+    Queue here;
+    const ClosurePtr failed = here.add();
+    here.queue.fail(here.take(), failure(Code::OutOfRange, "the first"));
+    see(here.queue, *failed->result);
+    return here.queue.stop(failure(Code::Cancelled, "over"));
+  };
+  EXPECT_EQ(leftover_of([](auto&, auto&) {}).error.value_or(Status()).message, "the first");
+  EXPECT_FALSE(leftover_of([](auto& queue, auto&) {
+                 EXPECT_ERROR(Code::OutOfRange, "the first", queue.join());
+               }).error);
+  EXPECT_FALSE(leftover_of([](auto&, auto& result) {
+                 EXPECT_ERROR(Code::OutOfRange, "the first", result.wait());
+               }).error);
+}
+
 TEST(ClosureQueue, DropsWhatHasOneBadArgumentOfTwo) {
   Queue here;
   const ClosurePtr bad = here.add(), good = here.add();
@@ -177,6 +209,20 @@ TEST(ClosureQueue, WakesAWorkerThatMayRunIt) {
     here.queue.add(made);
     ASSERT_TRUE(test::eventually([&] { return made->result->status() == RemoteValueStatus::Ready; },
                                  std::chrono::seconds(10)));
+  }
+}
+
+TEST(ClosureGroups, LeaveGradientsWithoutAJoin) {
+  const auto update = std::make_shared<const GroupUpdate>(GroupUpdate{.name = "one", .home = {}});
+  const auto nothing = [](const Updates&, int64_t) {};
+  for (const bool joins : {false, true}) {
+    Queue here({}, 1, {.size = 2, .update = nothing, .update_rest = nothing});
+    for (int i = 0; i < 3; ++i) here.add({update});
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(here.run(here.take()).ok());
+    if (joins) here.queue.join();
+    const ClosureQueue::Leftover left = here.queue.stop(failure(Code::Cancelled, "over"));
+    EXPECT_EQ(left.gradients, joins ? 0 : 1);
+    EXPECT_EQ(left.functions, 0);
   }
 }
 

@@ -104,6 +104,7 @@ class ClosureGroup {
   // The updates that the finished closures wait for.
   const Updates& updates() const { return updates_; }
   bool has_gradients() const { return finished_ > 0; }
+  int num_finished() const { return finished_; }
   // Forgets the finished closures: their gradients are used or lost.
   void restart() {
     members_ -= std::exchange(finished_, 0);

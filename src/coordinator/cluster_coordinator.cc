@@ -1,6 +1,6 @@
 #include "coordinator/cluster_coordinator.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,6 +29,32 @@ FailureLimits limits_of(const ClusterCoordinatorOptions& options, int workers) {
   if (options.ps_failures_until_error) limits.ps_failures = *options.ps_failures_until_error;
   if (options.timeouts_until_error) limits.timeouts = *options.timeouts_until_error;
   return limits;
+}
+
+std::string counted(int64_t functions) {
+  return fmt::format("{} scheduled function{}", functions, functions == 1 ? "" : "s");
+}
+
+void log_leftover(const ClosureQueue::Leftover& left) {
+  std::vector<std::string> parts;
+  if (left.functions > 0) parts.push_back(counted(left.functions) + " did not finish");
+  if (left.gradients > 0) {
+    parts.push_back(fmt::format("the gradients of {} were not applied", counted(left.gradients)));
+  }
+  if (left.error) parts.emplace_back("no call threw the first error");
+  if (parts.empty()) return;
+  const std::string what = fmt::format("{}", fmt::join(parts, ", "));
+  if (!left.error) {
+    log_warning(
+        "[Coordinator] the coordinator ended without join(): {}; call join() before the "
+        "ClusterCoordinator ends",
+        what);
+    return;
+  }
+  log_error(
+      "[Coordinator] the coordinator ended without join(): {}; call join() before the "
+      "ClusterCoordinator ends. The error: {}",
+      what, left.error->to_string());
 }
 
 double seconds_from_environment(const char* name) {
@@ -106,13 +132,16 @@ int ClusterCoordinatorState::add_worker(const std::string& address) {
   return channels().back()->worker();
 }
 
+// Without the log, a program that forgets join() would lose its last steps or its error silently.
 ClusterCoordinatorState::~ClusterCoordinatorState() {
-  stop({.code = Code::Cancelled, .message = "[Coordinator] the coordinator has ended"});
+  const ClosureQueue::Leftover left =
+      stop({.code = Code::Cancelled, .message = "[Coordinator] the coordinator has ended"});
   for (const auto& channel : channels()) channel->clear();
+  if (std::uncaught_exceptions() == exceptions_before_) log_leftover(left);
 }
 
-void ClusterCoordinatorState::stop(const Status& why) {
-  queue_.stop(why);
+ClosureQueue::Leftover ClusterCoordinatorState::stop(const Status& why) {
+  ClosureQueue::Leftover left = queue_.stop(why);
   std::vector<Thread> ending;
   {
     const std::lock_guard lock(mutex_);
@@ -121,6 +150,7 @@ void ClusterCoordinatorState::stop(const Status& why) {
   }
   for (Thread& thread : ending) thread.request_stop();
   for (Thread& thread : ending) thread.join();
+  return left;
 }
 
 ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& trace,
@@ -131,6 +161,7 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   remote.check(num_workers(), options_.remote_arguments);
   const std::lock_guard lock(mutex_);
   const GraphFunction& function = call.trace->function();
+  check_arguments(function, call.arguments);
   if (!checked_.contains(call.trace)) {
     std::erase_if(checked_, [](const auto& known) { return known.expired(); });
     check_serializable(function, call.arguments);

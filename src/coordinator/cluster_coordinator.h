@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <set>
 
 #include "base/mutex.h"
@@ -22,7 +23,8 @@ class ClusterCoordinatorState {
  public:
   ClusterCoordinatorState(Strategy& strategy, ParameterServerExtended& extended,
                           ClusterCoordinatorOptions options);
-  // Cancels the running functions and waits for them.
+  // Cancels the functions that wait or run, and waits for the running ones. Logs what that leaves
+  // undone, unless an exception unwinds the stack.
   ~ClusterCoordinatorState();
 
   std::shared_ptr<RemoteResult> schedule(std::optional<int> worker,
@@ -47,7 +49,7 @@ class ClusterCoordinatorState {
 
   // Traces for the workers. Throws FailedPrecondition for a function that cannot be serialized.
   ClosurePtr traced(const std::function<TracedCall()>& trace, const RemoteArguments::Impl& remote);
-  void stop(const Status& why);
+  ClosureQueue::Leftover stop(const Status& why);
 
   // The body of a worker's thread: takes closures and runs them while there is a session.
   void serve(WorkerChannel& channel, const std::stop_token& stop);
@@ -80,6 +82,7 @@ class ClusterCoordinatorState {
   }
   static constexpr std::chrono::milliseconds kRetryPause{200};
 
+  const int exceptions_before_ = std::uncaught_exceptions();
   Strategy& strategy_;
   ParameterServerExtended& extended_;
   const ClusterCoordinatorOptions options_;

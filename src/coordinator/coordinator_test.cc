@@ -188,7 +188,8 @@ TEST_F(Coordinating, GivesEachWorkerItsOwnIterator) {
                   i);
       }
       const auto ended = coordinator.schedule_on(worker, next, iterator);
-      EXPECT_ERROR(Code::OutOfRange, "no more elements", coordinator.fetch(ended));
+      EXPECT_ERROR(Code::OutOfRange, "no more elements; repeat() the dataset, or end the loop",
+                   coordinator.fetch(ended));
       EXPECT_ERROR(Code::OutOfRange, "no more elements", coordinator.join());
     }
   }

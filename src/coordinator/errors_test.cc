@@ -166,13 +166,28 @@ TEST_F(FailingFunctions, AreLeftBehindWhenTheyNeverReturn) {
 }
 
 TEST_F(FailingFunctions, SayWhatTheyUseThatCannotBeSent) {
-  data::Iterator here = data::range(3).map([](int64_t x) { return x + 1; }).iterator();
-  EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
+  data::Iterator here = data::range(3).iterator();
+  EXPECT_ERROR(Code::FailedPrecondition, "of this process, whose elements workers do not reach",
                coordinator.schedule(function([&] { return here.next().tensor(); })));
+  EXPECT_ERROR(Code::FailedPrecondition, "uses a dataset of this process", coordinator.schedule([] {
+    return data::range(3).iterator().for_each([](const data::Element&) {});
+  }));
   MirroredStrategy mirrored({"CPU:0", "CPU:1"});
   const Variable elsewhere = mirrored.create([] { return Variable(1.f, {.name = "elsewhere"}); });
   EXPECT_ERROR(Code::FailedPrecondition, "variable 'elsewhere'",
                coordinator.schedule(function([&] { return elsewhere.read_value(); })));
+  EXPECT_TRUE(coordinator.done());
+}
+
+// The two iterators are of one kind, so both calls have one trace.
+TEST_F(FailingFunctions, TakeNoIteratorOfTheChief) {
+  const auto next = function([](Iterator it) { return it.next().tensor(); });
+  const auto iterator = coordinator.create_per_worker_dataset(data::range(3)).iterator();
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(next, iterator)).to<int64_t>(), 0);
+  data::Iterator here = data::range(3).iterator();
+  EXPECT_ERROR(Code::FailedPrecondition, "pass an iterator of create_per_worker_dataset()",
+               coordinator.schedule(next, here));
+  EXPECT_EQ(next.num_traces(), 1u);
   EXPECT_TRUE(coordinator.done());
 }
 

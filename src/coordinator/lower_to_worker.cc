@@ -8,7 +8,9 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "coordinator/group_updates.h"
 #include "coordinator/idempotent_rewriter.h"
+#include "coordinator/per_worker_data.h"
 #include "coordinator/session_graph.h"
 #include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
@@ -314,6 +316,34 @@ class Copy {
   LoweredFunction made_;
 };
 
+// Throws FailedPrecondition unless workers reach the state behind the handle.
+void check_state(const GraphFunction& function, const Tensor& handle) {
+  const Resource* resource = resource_of(handle).get();
+  if (dynamic_cast<const RemoteCell*>(resource) != nullptr) return;
+  if (dynamic_cast<const WorkerCell*>(resource) != nullptr) return;
+  if (dynamic_cast<const RemoteAccumulator*>(resource) != nullptr) return;
+  if (dynamic_cast<const PerWorkerSource*>(resource) != nullptr) return;
+  if (const auto* cell = dynamic_cast<const VariableCell*>(resource)) {
+    raise(Code::FailedPrecondition,
+          "[Coordinator] function '{}' uses variable '{}' of this process, which workers do not "
+          "reach; make it inside strategy.scope()",
+          function.name, cell->name());
+  }
+  // A worker could make an iterator over the same dataset. But then each worker would read all of
+  // the data from the beginning, wherever the iterator of this process is.
+  const auto* source = dynamic_cast<const ElementSource*>(resource);
+  if (source != nullptr || dynamic_cast<const ElementSourceMaker*>(resource) != nullptr) {
+    raise(Code::FailedPrecondition,
+          "[Coordinator] function '{}' uses {} of this process, whose elements workers do not "
+          "reach; pass an iterator of create_per_worker_dataset() as an argument",
+          function.name,
+          source != nullptr ? fmt::format("iterator '{}'", source->name()) : "a dataset");
+  }
+  raise(Code::FailedPrecondition,
+        "[Coordinator] function '{}' uses state of this process that workers do not reach",
+        function.name);
+}
+
 void check_captured(const GraphFunction& function) {
   for (const Tensor& captured : function.captured) {
     if (captured.is_symbolic()) {
@@ -322,15 +352,7 @@ void check_captured(const GraphFunction& function) {
             "workers do not have; pass it as an argument",
             function.name);
     }
-    const Resource* resource = resource_of(captured).get();
-    if (dynamic_cast<const RemoteCell*>(resource) != nullptr) continue;
-    if (dynamic_cast<const WorkerCell*>(resource) != nullptr) continue;
-    if (const auto* cell = dynamic_cast<const VariableCell*>(resource)) {
-      raise(Code::FailedPrecondition,
-            "[Coordinator] function '{}' uses variable '{}' of this process, which workers do not "
-            "reach; make it inside strategy.scope()",
-            function.name, cell->name());
-    }
+    check_state(function, captured);
   }
 }
 
@@ -339,6 +361,12 @@ void check_captured(const GraphFunction& function) {
 LoweredFunction lower_to_worker(const GraphFunction& function, std::span<const Tensor> arguments,
                                 const Destination& destination) {
   return Copy(function, destination).run(arguments);
+}
+
+void check_arguments(const GraphFunction& function, std::span<const Tensor> arguments) {
+  for (const Tensor& argument : arguments) {
+    if (!argument.is_symbolic() && argument.dtype() == kResource) check_state(function, argument);
+  }
 }
 
 // Lowers and serializes the function into a graph that never runs, because both refuse what cannot

@@ -42,6 +42,10 @@ struct LoweredFunction {
   std::vector<NodeOutput> fetches;  // the results, then an output that says that the call is done
 };
 
+// Throws FailedPrecondition when an argument of a call is state that workers do not reach. Calls of
+// one trace may differ in this. The message names the state.
+void check_arguments(const GraphFunction& function, std::span<const Tensor> arguments);
+
 // Throws FailedPrecondition when the function uses something of this process that cannot be
 // serialized. The message names it.
 void check_serializable(const GraphFunction& function, std::span<const Tensor> arguments);

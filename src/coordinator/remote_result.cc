@@ -51,7 +51,7 @@ void RemoteArguments::Impl::check(int workers, bool allowed) const {
             "workers",
             entry.results.size(), workers);
     }
-    for (const auto& result : entry.results) throw_if_error(result->error());
+    for (const auto& result : entry.results) result->check();
   }
 }
 

@@ -83,14 +83,28 @@ class RemoteResult {
   const std::vector<Tensor>& wait() const {
     std::unique_lock lock(mutex_);
     settled_.wait(lock, [&] { return status_ != RemoteValueStatus::NotReady; });
-    throw_if_error(error_);
+    throw_own_error();
     return tensors_;
+  }
+  // Throws the error if the function has failed.
+  void check() const {
+    const std::lock_guard lock(mutex_);
+    throw_own_error();
+  }
+  // Whether one of these two has thrown the error.
+  bool has_thrown() const {
+    const std::lock_guard lock(mutex_);
+    return has_thrown_;
   }
 
   // Only for a result that is settled.
   const std::optional<KeptOn>& kept() const { return kept_; }
 
  private:
+  void throw_own_error() const {
+    has_thrown_ = !error_.ok();
+    throw_if_error(error_);
+  }
   void settle(const std::function<void()>& write) {
     {
       const std::lock_guard lock(mutex_);
@@ -108,6 +122,7 @@ class RemoteResult {
   std::vector<Tensor> tensors_;                             // constant once Ready, as the next
   std::optional<KeptOn> kept_;
   Status error_;
+  mutable bool has_thrown_ = false;
 };
 
 // A tensor among the results of another function, or of one function for each worker.

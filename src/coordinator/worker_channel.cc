@@ -82,9 +82,9 @@ NodeOutput WorkerChannel::bind_iterator(Connected& to,
   const std::string name = fmt::format("{}_{}", source->name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
-  const auto* per_worker = dynamic_cast<const PerWorkerSource*>(source.get());
-  const std::string description =
-      per_worker ? per_worker->description(options_.worker) : source->describe_dataset();
+  // schedule() refuses all other sources.
+  const auto& per_worker = dynamic_cast<const PerWorkerSource&>(*source);
+  const std::string description = per_worker.description(options_.worker);
   bound_[name] = source;
   return to.handles[name] =
              add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);

@@ -1,5 +1,7 @@
 // Elements put together, and taken apart again.
 
+#include <algorithm>
+
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -87,6 +89,19 @@ TEST(BatchesOfScalars, FromAFunctionAreRefusedAtTheFirstElement) {
   EXPECT_ERROR(Code::InvalidArgument, "[Unbatch" + why, scalars.unbatch().iterator().next());
   EXPECT_ERROR(Code::InvalidArgument, "[SplitBatches" + why,
                scalars.split_batches(2).iterator().next());
+}
+
+// Features and a label of one example are no batch, though each has a first dimension.
+TEST(SplitBatches, WarnsOnceOfPartsWithDifferentFirstDimensions) {
+  const Dataset examples = from_tensor_slices(Tensor({{1, 2}, {3, 4}}), Tensor({{1}, {2}}));
+  testing::internal::CaptureStderr();
+  Iterator it = examples.split_batches(2).iterator();
+  EXPECT_EQ(it.next()[0].tensor().to_vector<int>(), std::vector<int>({1}));
+  while (it.next_optional()) continue;
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("shapes (2,) and (1,)"), std::string::npos) << log;
+  EXPECT_NE(log.find("call batch() first"), std::string::npos) << log;
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
 TEST(ErrorsOfElements, NameTheStageOnce) {

@@ -217,6 +217,23 @@ std::ostream& operator<<(std::ostream& out, const ElementSpec& spec) {
 }
 
 namespace internal {
+namespace {
+
+// For a function whose only argument is one tensor.
+[[noreturn]] void raise_no_tensor(const Structure& element) {
+  if (element.kind == Structure::Kind::Tuple) {
+    raise(Code::InvalidArgument,
+          "[Function] the function takes 1 argument, but the element has {0}: {1}; take {0} "
+          "arguments, or one data::Element",
+          element.parts.size(), describe(element));
+  }
+  raise(Code::InvalidArgument,
+        "[Function] the function takes one tensor, but the element is {}; a function of one "
+        "data::Element takes any element",
+        describe(element));
+}
+
+}  // namespace
 
 Element dealt_element(const std::vector<Element>& parts) {
   const Element all = Element::tuple(parts);
@@ -246,13 +263,15 @@ const Tensor& Arguments::tensor(size_t index) const {
   const auto& tensors = tensors_of(element_);
   const Structure& structure = *structure_of(element_);
   if (mode_ == Mode::Tensors) return tensors[index];
-  const Structure& part = mode_ == Mode::Whole ? structure : *structure.parts[index];
+  const bool in_tuple = mode_ == Mode::Parts;
+  const Structure& part = in_tuple ? *structure.parts[index] : structure;
   if (part.kind != Structure::Kind::Leaf) {
+    if (mode_ == Mode::Whole) raise_no_tensor(structure);
     raise(Code::InvalidArgument,
           "[Function] argument {} must be one tensor, but that part of the element is {}", index,
           describe(part));
   }
-  return tensors[mode_ == Mode::Whole ? 0 : leaf_offset(structure, index)];
+  return tensors[in_tuple ? leaf_offset(structure, index) : 0];
 }
 
 void check_is_map(const Element& element) {
@@ -263,9 +282,9 @@ void check_is_map(const Element& element) {
 }
 
 Element Arguments::element(size_t index) const {
-  if (mode_ == Mode::Whole) return element_;
   if (mode_ == Mode::Parts) return element_[index];
-  return Element(tensors_of(element_)[index]);
+  if (mode_ == Mode::Tensors) return Element(tensors_of(element_)[index]);
+  return element_;
 }
 
 void check_same_structure(std::string_view stage, const Structure& expected,

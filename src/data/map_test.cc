@@ -151,6 +151,20 @@ TEST(Map, AnElementThatFailsCostsItselfOnly) {
 TEST(Map, TellsWhenArgumentsDoNotFit) {
   EXPECT_ERROR(Code::InvalidArgument, "takes 2 arguments, but the element is one tensor",
                numbers(range(2).map([](Tensor a, Tensor) { return a; })));
+  const Dataset pairs = zip({range(2), range(2)});
+  EXPECT_ERROR(Code::InvalidArgument,
+               "takes 1 argument, but the element has 2: (Tensor, Tensor); take 2 arguments",
+               numbers(pairs.map([](Tensor a) { return a; })));
+  EXPECT_ERROR(Code::InvalidArgument, "argument 1 must be one tensor, but that part of the element",
+               numbers(zip({range(2), pairs}).map([](Tensor a, Tensor) { return a; })));
+  const Dataset by_name = pairs.map([](const Element& pair) {
+    return Element::map({{"pair", pair}});
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "takes one tensor, but the element is {'pair': (Tensor, ",
+               numbers(by_name.map([](Tensor a) { return a; })));
+  EXPECT_ERROR(Code::InvalidArgument, "must be one tensor, but that part of the element is (Tensor",
+               numbers(by_name.map(
+                   [](const std::map<std::string, Tensor>& named) { return named.at("pair"); })));
   EXPECT_ERROR(Code::InvalidArgument, "threads",
                range(2).map([](Tensor a) { return a; }, {.parallel = 0}));
 }

@@ -1,7 +1,9 @@
 // Stages that change how samples are batched: unbatch, rebatch and split_batches.
 
 #include <algorithm>
+#include <utility>
 
+#include "base/log.h"
 #include "data/batch_rows.h"
 #include "data/stage.h"
 
@@ -241,12 +243,29 @@ class SplitCursor : public StageCursor<SplitNode> {
   }
 
  private:
-  void check_batch() const {
-    for (const Tensor& tensor : tensors_of(batch_)) {
+  void check_batch() {
+    const std::vector<Tensor> tensors = tensors_of(batch_);
+    for (const Tensor& tensor : tensors) {
       if (tensor.rank() > 0) continue;
       raise(Code::InvalidArgument,
             "needs batches, but a part of the element is a scalar; call batch() first");
     }
+    for (const Tensor& tensor : tensors) {
+      if (tensor.shape()[0] == tensors[0].shape()[0]) continue;
+      warn_of_unequal_parts(tensors[0].shape(), tensor.shape());
+      return;
+    }
+  }
+
+  // Elements that are not batches, such as features (2,) with a label (1,), would be cut in
+  // silence.
+  void warn_of_unequal_parts(const Shape& a, const Shape& b) {
+    if (std::exchange(has_warned_, true)) return;
+    cohort::internal::log_warning(
+        "[Dataset] an element is divided as a batch, but its parts have different first "
+        "dimensions, shapes {} and {}, and each is cut by its own; if the elements are single "
+        "examples, call batch() first",
+        a.to_string(), b.to_string());
   }
 
   // The tensors of an element may have different numbers of rows.
@@ -266,6 +285,7 @@ class SplitCursor : public StageCursor<SplitNode> {
   }
 
   Element batch_;
+  bool has_warned_ = false;   // of parts with different first dimensions
   int64_t at_ = node_.parts;  // the part of batch_ that is next
   int64_t index_ = 0;
 };

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cohort/error.h"
+#include "launch/run_directory.h"
 
 namespace cohort::cli {
 namespace {
@@ -60,7 +61,7 @@ LocalTasks::~LocalTasks() {
 }
 
 std::string LocalTasks::file_of(const TaskStart& start, const char* kind) const {
-  return directory_ + "/" + kind + "-" + label_of(start.id);
+  return task_file(directory_, kind, label_of(start.id));
 }
 
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
@@ -95,6 +96,7 @@ void LocalTasks::start(const TaskStart& start) {
                                        .output = lines_of(start.task, Stream::Output),
                                        .errors = lines_of(start.task, Stream::Errors),
                                        .last_lines = {}}));
+  std::ofstream(file_of(start, "process")) << running.child.id;
   for (const auto& [fd, lines] : running.files()) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
     poller_.watch(fd, [this, fd = fd, lines = lines] { read_from(fd, *lines); });
@@ -155,6 +157,7 @@ void LocalTasks::forget(Running& running) {
   for (const auto& [fd, lines] : running.files()) poller_.forget(fd);
   unlink(file_of(running.start, "crash").c_str());
   unlink(file_of(running.start, "activity").c_str());
+  unlink(file_of(running.start, "process").c_str());
   reaper_.ended(running.child.id);
 }
 

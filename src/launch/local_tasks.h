@@ -55,7 +55,7 @@ class LocalTasks : public TaskHost {
     }
   };
 
-  // "crash", "activity" or "trace".
+  // See task_file().
   std::string file_of(const TaskStart& start, const char* kind) const;
   Environment with_crash_report(const TaskStart& start) const;
   // Reports the lines of a stream of the task, and keeps the last lines.

@@ -210,7 +210,8 @@ namespace {
 // Tells a user who has not asked for restarts of them.
 std::string restart_hint(const RunController& run, size_t task) {
   const std::string& job = run.tasks()[task].start.id.job;
-  if (!run.outcomes()[task].ending->has_status() || run.max_restarts(job) > 0) return "";
+  const Ending& ending = *run.outcomes()[task].ending;
+  if (!ending.has_status() || would_end_again(ending) || run.max_restarts(job) > 0) return "";
   return fmt::format("  --max-restarts {}=1 would have started it again\n", job);
 }
 

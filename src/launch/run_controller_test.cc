@@ -207,6 +207,25 @@ TEST(Report, SaysThatAllowedRestartsWouldHaveHelped) {
   EXPECT_EQ(failure_report(wrong.controller, 0, {"a"}).find("--max-restarts"), std::string::npos);
 }
 
+TEST(Report, PromisesNothingOfRestartsAfterAnErrorThatWouldComeAgain) {
+  const auto names_restarts = [](const std::string& exception, const std::string& what) {
+    WatchedRun run({.workers = 1});
+    Ending dead = died_of(SIGABRT);
+    dead.crash.exception = exception;
+    dead.crash.what = what;
+    run.controller.ended(0, dead);
+    return failure_report(run.controller, 0, {"a"}).find("--max-restarts") != std::string::npos;
+  };
+  for (const char* code : {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "UNIMPLEMENTED",
+                           "PERMISSION_DENIED", "OUT_OF_RANGE"}) {
+    EXPECT_FALSE(names_restarts("cohort::Error", std::string(code) + ": [Run] x")) << code;
+  }
+  for (const char* code : {"UNAVAILABLE", "ABORTED", "INTERNAL", "RESOURCE_EXHAUSTED"}) {
+    EXPECT_TRUE(names_restarts("cohort::Error", std::string(code) + ": [Run] x")) << code;
+  }
+  EXPECT_TRUE(names_restarts("std::runtime_error", "NOT_FOUND: by another library"));
+}
+
 TEST(Report, AsksForDebugInformationIfMainHasNoLine) {
   const auto report_of = [](const std::string& frame) {
     WatchedRun run({.workers = 1});

@@ -46,6 +46,7 @@ void ask(AskedTask& task, const Credentials& credentials, std::chrono::milliseco
     // The task read its clock at some time between the two.
     task.clock_difference = task.status.clock - (before + seconds_since_1970()) / 2;
   });
+  task.process = task.problem.ok() ? task.status.activity.process : 0;
   // Only a server has these details.
   [[maybe_unused]] const Status other =
       capture_status([&] { task.server = internal::decode_server_status(task.status.details); });
@@ -190,6 +191,23 @@ std::map<std::string, std::string> read_progress_file(const std::string& run_dir
     if (text.is_string()) progress[label] = printable(text.get<std::string>());
   }
   return progress;
+}
+
+std::string task_file(const std::string& run_directory, const char* kind,
+                      const std::string& label) {
+  return fmt::format("{}/{}-{}", run_directory, kind, label);
+}
+
+void find_silent_processes(std::vector<AskedTask>& tasks, const std::string& run_directory) {
+  for (AskedTask& task : tasks) {
+    if (task.process != 0 || run_directory.empty()) continue;
+    pid_t process = 0;
+    std::ifstream(task_file(run_directory, "process", task.label)) >> process;
+    // A task may be a script that started the program, which writes its activity once it has some.
+    const auto activity = internal::read_activity(task_file(run_directory, "activity", task.label));
+    if (activity) process = activity->process;
+    if (process > 0 && kill(process, 0) == 0) task.process = process;
+  }
 }
 
 std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,

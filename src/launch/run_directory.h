@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <map>
 #include <string>
@@ -22,6 +24,7 @@ struct AskedTask {
   internal::TaskStatus status = {};
   ServerStatus server = {};     // if it is a server
   std::string progress = {};    // of its training, if its launcher knows it
+  pid_t process = 0;            // 0: unknown
   double clock_difference = 0;  // seconds that its clock is ahead
 };
 
@@ -41,6 +44,12 @@ void write_run_file(const std::string& run_directory, const ClusterSpec& cluster
 void write_progress_file(const std::string& run_directory,
                          const std::map<std::string, std::string>& progress);
 std::map<std::string, std::string> read_progress_file(const std::string& run_directory);
+
+// The file in the directory of a run for what this machine knows of a task: "crash", "activity",
+// "process" or "trace".
+std::string task_file(const std::string& run_directory, const char* kind, const std::string& label);
+// Finds the processes of tasks that have not answered, if they run on this machine.
+void find_silent_processes(std::vector<AskedTask>& tasks, const std::string& run_directory);
 
 // The credentials in a directory; none for "insecure"; those of the environment for "".
 Credentials credentials_named(const std::string& directory);

@@ -219,12 +219,14 @@ std::string explain_exception(const CrashRecord& crash) {
                      crash.what);
 }
 
+// Whether the text of the exception begins with one of these codes.
+bool has_code(const CrashRecord& crash, std::initializer_list<const char*> codes) {
+  return std::ranges::any_of(codes, [&](const char* code) { return crash.what.starts_with(code); });
+}
+
 // Whether the task died because it noticed the end of another.
 bool is_consequence(const CrashRecord& crash) {
-  for (const char* code : {"UNAVAILABLE", "ABORTED", "CANCELLED"}) {
-    if (crash.what.starts_with(code)) return true;
-  }
-  return false;
+  return has_code(crash, {"UNAVAILABLE", "ABORTED", "CANCELLED"});
 }
 
 std::string cause_of(const Ending& ending) {
@@ -291,6 +293,15 @@ int exit_code_of(const Ending& ending) {
   if (!ending.not_started.empty()) return 127;
   if (!ending.lost_machine.empty()) return 1;
   return WIFSIGNALED(ending.status) ? 128 + WTERMSIG(ending.status) : WEXITSTATUS(ending.status);
+}
+
+bool would_end_again(const Ending& ending) {
+  // The codes for which docs/errors.md says that the cause must be corrected, and the end of the
+  // data.
+  return ending.crash.exception.starts_with("cohort::") &&
+         has_code(ending.crash, {"INVALID_ARGUMENT: ", "FAILED_PRECONDITION: ", "NOT_FOUND: ",
+                                 "ALREADY_EXISTS: ", "UNIMPLEMENTED: ", "PERMISSION_DENIED: ",
+                                 "UNAUTHENTICATED: ", "OUT_OF_RANGE: "});
 }
 
 int weight_as_cause(const Ending& ending) {

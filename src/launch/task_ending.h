@@ -64,6 +64,9 @@ struct Ending {
 std::string explain(const Ending& ending);
 // The exit code as a shell has it: that of the task, or 128 + the signal; 1 for a lost machine.
 int exit_code_of(const Ending& ending);
+// Whether a task that is started again would end in the same way: by an error of Cohort whose cause
+// stays until the user corrects it.
+bool would_end_again(const Ending& ending);
 // How likely this end is the cause of a failed run and not a consequence of another end.
 int weight_as_cause(const Ending& ending);
 

@@ -70,7 +70,9 @@ std::optional<std::vector<Tensor>> take(const Kernel& k) {
 void compute_next(Kernel& k) {
   std::optional<std::vector<Tensor>> element = take(k);
   if (!element) {
-    raise(Code::OutOfRange, "[IteratorNext] iterator '{}' has no more elements",
+    raise(Code::OutOfRange,
+          "[IteratorNext] iterator '{}' has no more elements; repeat() the dataset, or end the "
+          "loop at this error (OutOfRange)",
           source_of(k.inputs[0]).name());
   }
   std::ranges::move(*element, k.outputs.begin());

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "base/text.h"
 #include "base/thread_context.h"
 #include "simulated/gpus.h"
 #include "tensor/kernel_library.h"
@@ -77,18 +78,34 @@ const Device* find_full_name(std::string_view name) {
   return found;
 }
 
-// How to get a device that is not here, for errors.
-std::string remedy_for(const std::string& full_name) {
-  const DeviceName name = DeviceName::parse(full_name);
-  if (name.type != "GPU" || !is_local(name)) return "";
-  const int needed = name.index.value_or(0) + 1;
-  if (needed > kMaxSimulatedGpus) {
+// The name that one with an unusual type may mean: CPU:0 for CPU0, GPU:0 for cuda:0.
+std::optional<std::string> likely_name(const DeviceName& name) {
+  const std::string& type = name.type.value();
+  const size_t stem = type.find_last_not_of("0123456789") + 1;
+  const std::string word = type.substr(0, stem);
+  const std::string usual = word == "CUDA" ? "GPU" : word;
+  if (usual == type || (usual != "CPU" && usual != "GPU")) return std::nullopt;
+  const std::optional<int> index = parse_non_negative(type.substr(stem));
+  return fmt::format("{}:{}", usual, index.value_or(name.index.value()));
+}
+
+// How to get a GPU with that number, for errors.
+std::string gpu_remedy(int index) {
+  if (index >= kMaxSimulatedGpus) {
     return fmt::format("; at most {} GPUs can be simulated", kMaxSimulatedGpus);
   }
   return fmt::format(
       "; to rehearse with simulated GPUs, set COHORT_SIMULATED_GPUS={0} or start the program with "
       "cohort run --simulate-gpus {0}",
-      needed);
+      index + 1);
+}
+
+// How to get a device that is not here, for errors.
+std::string remedy_for(const DeviceName& name) {
+  if (!is_local(name)) return "";
+  const bool is_gpu = likely_name(name).value_or(name.type.value()).starts_with("GPU");
+  if (is_gpu) return gpu_remedy(name.index.value_or(0));
+  return "; CPU:N is made by a strategy that names it, or by make_cpu_devices()";
 }
 
 // One open scope: a pattern, a function, or (with neither) the end of the walk.
@@ -161,8 +178,18 @@ std::atomic<int> gpu_count = 0;
 const Device& find_device(std::string_view name) {
   const std::string full = canonical_device(name);
   if (const Device* const device = find_full_name(full)) return *device;
-  raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}{}", full,
-        fmt::join(list_devices(), ", "), remedy_for(full));
+  raise_no_device("Device", full, full);
+}
+
+void raise_no_device(std::string_view operation, std::string_view written,
+                     std::string_view full_name) {
+  const DeviceName name = DeviceName::parse(full_name);
+  const std::optional<std::string> likely = likely_name(name);
+  const bool is_whole = canonical_device(written) == full_name;
+  raise(Code::InvalidArgument, "[{}] this process has no device '{}'{}{}; it has {}{}", operation,
+        written, is_whole ? "" : fmt::format(", here '{}'", full_name),
+        likely ? fmt::format(" (did you mean '{}'?)", *likely) : "",
+        fmt::join(list_devices(), ", "), remedy_for(name));
 }
 
 bool has_device(std::string_view full_name) { return find_full_name(full_name) != nullptr; }

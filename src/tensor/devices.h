@@ -47,6 +47,10 @@ const Device& value_device();
 // The device of that name, in any form. Throws InvalidArgument when this process has no such
 // device.
 const Device& find_device(std::string_view name);
+// Throws InvalidArgument: this process does not have the device of that full name. `operation` and
+// `written` are who asked, and for which name.
+[[noreturn]] void raise_no_device(std::string_view operation, std::string_view written,
+                                  std::string_view full_name);
 
 // Whether the name leaves the job open or names that of a process without a cluster.
 inline bool is_local(const DeviceName& name) {

@@ -54,6 +54,11 @@ TEST(Devices, UnknownOneIsAnErrorThatListsThem) {
   EXPECT_ERROR(Code::InvalidArgument, "it has " + kCpu0, internal::find_device("CPU:99"));
   EXPECT_ERROR(Code::InvalidArgument, "/job:worker/replica:0/task:1",
                internal::find_device("/job:worker/task:1"));
+  EXPECT_ERROR(Code::InvalidArgument, "or by make_cpu_devices()", internal::find_device("CPU:99"));
+  EXPECT_ERROR(Code::InvalidArgument, "CPU12:0' (did you mean 'CPU:12'?)",
+               internal::find_device("CPU12"));
+  EXPECT_ERROR(Code::InvalidArgument, "CUDA:1' (did you mean 'GPU:1'?)",
+               internal::find_device("cuda:1"));
 }
 
 TEST(DeviceScope, DecidesWhereTensorsGo) {

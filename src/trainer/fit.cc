@@ -65,6 +65,7 @@ class Fit {
         steps.reset();
         resume();
         steps.emplace();
+        if (!lost) warn_of_end();
         train();
         return history_;
       } catch (const Error& error) {
@@ -183,6 +184,19 @@ class Fit {
     if (place_.stopped) impl_.stop_requested = true;
     call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
     if (!found) backup_.begin(place_, history_);
+  }
+
+  // Warns if the last backup is of the end of the training.
+  void warn_of_end() const {
+    const bool goes_on =
+        (input_ && !place_.ended) || (impl_.progress.epoch < options_.epochs && !stopping_);
+    if (impl_.progress.step == 0 || goes_on || !trainer_.is_chief()) return;
+    log_warning(
+        "[Trainer] fit() makes no step: the last backup in '{}' is of the end of the training, "
+        "after {} epochs and {} steps; for a new training, choose another directory or delete this "
+        "directory{}",
+        options_.backup, impl_.progress.epoch, impl_.progress.step,
+        stopping_ ? "" : "; more .epochs continue this training");
   }
 
   void train() {

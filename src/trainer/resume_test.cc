@@ -95,6 +95,21 @@ TEST_P(ResumedWithinData, GivesTheSameBits) {
 // In the first walk, at an epoch's end, in the second walk, after an epoch's end.
 INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedWithinData, testing::Values(2, 4, 7, 8, 9, 13));
 
+TEST(Resuming, OfATrainingThatHasEndedIsAWarning) {
+  const TemporaryDirectory directory;
+  const FitOptions with_backup = {.backup = directory.path()};
+  ::testing::internal::CaptureStderr();
+  const std::vector<double> losses = Rig().losses(with_backup);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Rig().losses(with_backup), losses);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("[Trainer] fit() makes no step: the last backup in '" + directory.path() +
+                     "' is of the end of the training, after 4 epochs and 24 steps"),
+            std::string::npos)
+      << log;
+}
+
 TEST(Resuming, GoesOnBehindTheLastBackup) {
   const TemporaryDirectory directory;
   const FitOptions options = {.epochs = kEpochs,

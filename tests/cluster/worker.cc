@@ -1,7 +1,9 @@
 // A worker of a MultiWorkerMirroredStrategy, as a process; the environment says its place.
 //
 //   worker endless           trains until something goes wrong, and says what
-//   worker backup DIRECTORY N   makes N steps with a backup every 5, and prints the result
+//   worker backup DIRECTORY N EPOCHS   makes N steps in each epoch with a backup every 5, and
+//   prints
+//                                      the result
 //   worker eager N, worker traced N   makes N steps, as they are or in a function around run(), and
 //                                     prints the losses and the result
 //   worker alone             makes strategies of one process
@@ -77,18 +79,23 @@ void train_for_ever(MultiWorkerMirroredStrategy& strategy) {
 }
 
 void train_with_backups(MultiWorkerMirroredStrategy& strategy, const std::string& directory,
-                        int64_t steps) {
+                        int64_t steps, int epochs) {
   const auto scope = strategy.scope();
   const auto data = strategy.distribute_dataset(batches(steps));
   Training training(strategy);
   BackupAndRestore backup(strategy, {{"model", training.model}, {"optimizer", training.optimizer}},
                           {.directory = directory, .every_steps = 5});
   int64_t made = 0;
-  const BackupReport report = backup.run(data, [&](const DistributedElement& batch) {
+  const auto step = [&](const DistributedElement& batch) {
     training.step(batch);
     if (++made % 10 == 0) std::cout << "made " << made << std::endl;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  });
+  };
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    // The workers meet between the epochs. Outside run(), none of them may be lost.
+    if (backup.run(data, step).new_steps > 0) strategy.reduce(ReduceOp::Sum, Tensor(1.f));
+  }
+  const BackupReport report = backup.report();
   std::printf("steps %lld recoveries %lld lost %lld result", static_cast<long long>(report.steps),
               static_cast<long long>(report.recoveries), static_cast<long long>(report.lost_steps));
   training.print();
@@ -141,7 +148,7 @@ int main(int argc, char** argv) {
       return train_with_or_without_function(strategy, words.at(0) == "traced",
                                             std::stoll(words.at(1)));
     }
-    train_with_backups(strategy, words.at(1), std::stoll(words.at(2)));
+    train_with_backups(strategy, words.at(1), std::stoll(words.at(2)), std::stoi(words.at(3)));
   });
   if (!status.ok()) std::cout << "failed: " << status.to_string() << std::endl;
   return status.ok() ? 0 : 1;

@@ -97,16 +97,21 @@ TEST(Workers, AFunctionAroundRunTrainsAsTheStepsDoWithout) {
 class Backups : public testing::Test {
  protected:
   std::unique_ptr<ProcessWorkers> start(const std::string& directory) const {
+    return start(directory, 2);
+  }
+  std::unique_ptr<ProcessWorkers> start(const std::string& directory, int workers) const {
     return std::make_unique<ProcessWorkers>(
-        2,
-        std::vector<std::string>{COHORT_TEST_WORKER, "backup", directory, std::to_string(steps_)});
+        workers, std::vector<std::string>{COHORT_TEST_WORKER, "backup", directory,
+                                          std::to_string(steps_), std::to_string(epochs_)});
   }
 
   void expect_end(ProcessWorkers& workers, const std::string& result) {
     for (int id = 0; id < workers.size(); ++id) {
       EXPECT_EQ(workers[id].wait(seconds(60)), 0) << workers[id].output();
       EXPECT_EQ(result_of(workers[id].output()), result) << workers[id].output();
-      EXPECT_NE(workers[id].output().find("steps " + std::to_string(steps_)), std::string::npos);
+      EXPECT_NE(workers[id].output().find("steps " + std::to_string(epochs_ * steps_)),
+                std::string::npos)
+          << workers[id].output();
     }
   }
 
@@ -119,6 +124,7 @@ class Backups : public testing::Test {
   }
 
   int steps_ = 60;
+  int epochs_ = 1;
 };
 
 TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
@@ -134,6 +140,76 @@ TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
     const std::string survivor = (*workers)[1 - killed].output();
     EXPECT_NE(survivor.find("recoveries 1"), std::string::npos) << survivor;
     EXPECT_NE(survivor.find("steps are lost and made again"), std::string::npos) << survivor;
+  }
+}
+
+// The successor passes over the first epoch while the other worker waits for it in the second.
+TEST_F(Backups, AWorkerRejoinsInTheEpochOfTheOthers) {
+  steps_ = 40;
+  epochs_ = 3;
+  const std::string result = undisturbed();
+  for (const int killed : {1, 0}) {
+    const TemporaryDirectory directory;
+    const auto workers = start(directory.path());
+    ASSERT_TRUE(workers->await_output(killed, "made 50")) << (*workers)[killed].output();
+    (*workers)[killed].send(SIGKILL);
+    (*workers)[killed].wait();
+    workers->start(killed);
+    expect_end(*workers, result);
+  }
+}
+
+TEST_F(Backups, AProgramGoesOnInTheEpochInWhichItWasKilled) {
+  steps_ = 40;
+  epochs_ = 3;
+  const std::string result = undisturbed();
+  const TemporaryDirectory directory;
+  {
+    const auto workers = start(directory.path());
+    ASSERT_TRUE(workers->await_output(0, "made 50")) << (*workers)[0].output();
+    for (int id = 0; id < 2; ++id) (*workers)[id].send(SIGKILL);
+    for (int id = 0; id < 2; ++id) (*workers)[id].wait();
+  }
+  const auto workers = start(directory.path());
+  expect_end(*workers, result);
+}
+
+TEST_F(Backups, OfATrainingThatHasEndedAreAWarning) {
+  const TemporaryDirectory directory;
+  for (const bool again : {false, true}) {
+    const auto workers = start(directory.path());
+    for (int id = 0; id < 2; ++id) {
+      EXPECT_EQ((*workers)[id].wait(seconds(60)), 0) << (*workers)[id].output();
+    }
+    const std::string said = (*workers)[0].output();
+    EXPECT_EQ(said.find("run() makes no step: the last backup in '" + directory.path() +
+                        "' is of step 60") != std::string::npos,
+              again)
+        << said;
+  }
+}
+
+TEST_F(Backups, OfMoreWorkersSayHowManyThereWere) {
+  const TemporaryDirectory directory;
+  {
+    const auto workers = start(directory.path());
+    ASSERT_TRUE(workers->await_output(0, "made 20")) << (*workers)[0].output();
+    for (int id = 0; id < 2; ++id) (*workers)[id].send(SIGKILL);
+    for (int id = 0; id < 2; ++id) (*workers)[id].wait();
+  }
+  for (const int count : {1, 3}) {
+    const auto workers = start(directory.path(), count);
+    const std::string now = count == 1 ? "1 worker with 1 replica" : "3 workers with 3 replicas";
+    for (int id = 0; id < count; ++id) {
+      EXPECT_EQ((*workers)[id].wait(seconds(60)), 1) << (*workers)[id].output();
+      const std::string said = (*workers)[id].output();
+      EXPECT_NE(said.find("[BackupAndRestore] the backup '" + directory.path() + "/backup-"),
+                std::string::npos)
+          << said;
+      EXPECT_NE(said.find("was saved by 2 workers with 2 replicas in all, and this run has " + now),
+                std::string::npos)
+          << said;
+    }
   }
 }
 

@@ -28,6 +28,7 @@ std::string masked(std::string text) {
       {std::regex("process [0-9]+ on host [^ ]+, run '[^']*', since [^;]*"),
        "process 4711 on host h, run './train', since 2026-01-01 00:00:00 UTC"},
       {std::regex("port [0-9]{5}"), "port PORT"},
+      {std::regex("'iterator_[0-9]+"), "'iterator_0"},  // counted in the process
       // Which worker notices a difference first is chance, and its call comes first.
       {std::regex("(rank 1 [^;]*), (rank 0 [^;]*)"), "$2, $1"},
       {std::regex("tried [0-9]+ times in [0-9.]+ s"), "tried 5 times in 0.2 s"},

@@ -126,6 +126,16 @@ TEST(Errors, OfCheckpointsAndBackups) {
               second.run(data, [](const DistributedElement&) {});
             });
           }},
+          {[&] {
+            for (const size_t count : {2, 1}) {
+              const std::vector<std::string> devices{"CPU:0", "CPU:1"};
+              MirroredStrategy replicas({devices.begin(), devices.begin() + count});
+              BackupAndRestore backup(replicas, {{"v", v}},
+                                      {.directory = directory.path() + "/pair"});
+              backup.run(replicas.distribute_dataset(data::range(2).batch(2)),
+                         [](const DistributedElement&) {});
+            }
+          }},
       });
 }
 

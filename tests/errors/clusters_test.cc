@@ -148,6 +148,7 @@ TEST(Errors, OfParameterServersAndTheCoordinator) {
   ClusterCoordinator coordinator(here.strategy, {.functions_per_worker = 1});
   MirroredStrategy mirrored({"CPU:0"});
   const Variable local(1.f, {.name = "local"});
+  const auto next = function([](Iterator it) { return it.next().tensor(); }, {.name = "next"});
   const auto check = [](const ClusterSpec& cluster, const SimpleResolverOptions& task = {}) {
     ParameterServerStrategy(SimpleClusterResolver(cluster, task));
   };
@@ -207,6 +208,16 @@ TEST(Errors, OfParameterServersAndTheCoordinator) {
             PerWorkerDataset data = coordinator.create_per_worker_dataset(data::range(3));
             data.iterator().next();
           }},
+          {[&] { coordinator.schedule(next, data::range(3).iterator()); }},
+          {[&] {
+             const auto input = coordinator.create_per_worker_dataset(data::range(1)).iterator();
+             coordinator.schedule(next, input);
+             const auto after_the_end = coordinator.schedule(next, input);
+             (void)capture_status([&] { coordinator.join(); });
+             coordinator.fetch(after_the_end);
+           },
+           "`repeat()` the data and schedule a fixed number of steps, or stop when `schedule()` or "
+           "`join()` throws `OutOfRange`."},
           {[&] {
             coordinator.create_per_worker_dataset([] {
               Variable(1.f, {.name = "count"});

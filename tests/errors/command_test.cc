@@ -31,6 +31,7 @@ TEST(Errors, OfTheCommand) {
           cohort_command({"--bogus"}),
           cohort_command({"run"}),
           cohort_command({"run", "./train"}),
+          cohort_command({"run", "./train", "-n", "2"}),
           cohort_command({"run", "-n", "two", "./train"}),
           cohort_command({"run", "--workres", "2", "./train"}),
           cohort_command({"run", "--ps", "2", "./train"}),

@@ -9,6 +9,18 @@ namespace {
 
 int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
 
+// A reduction of the user that returns what nobody asked for.
+class WrongOps : public CrossDeviceOps {
+ public:
+  std::string to_string() const override { return "WrongOps()"; }
+
+ protected:
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp, std::span<const ReduceRequest>,
+                                                const CommunicationOptions&) override {
+    return {{zeros({3})}};
+  }
+};
+
 struct TwoReplicas {
   MirroredStrategy strategy{"CPU:0", "CPU:1"};
   // A variable with these options, in the strategy's scope.
@@ -25,7 +37,11 @@ TEST(Errors, OfStrategies) {
   check_section(
       "Strategies: devices, scopes and contexts",
       {
-          {[] { MirroredStrategy({"GPU:99"}); }, "Choose devices of the list."},
+          {[] { MirroredStrategy({"GPU:99"}); }},
+          {[] {
+             MirroredStrategy({"CPU0", "CPU1"});
+           },
+           "Write a colon between the type and the number."},
           {[] {
              MirroredStrategy({"CPU:0", "CPU:0"});
            },
@@ -133,6 +149,12 @@ TEST(Errors, OfReplicas) {
           {[] {
             MirroredStrategy({.cross_device_ops = std::make_shared<HierarchicalCopyAllReduce>(-1)});
           }},
+          {[] {
+             MirroredStrategy own({"CPU:0", "CPU:1"},
+                                  {.cross_device_ops = std::make_shared<WrongOps>()});
+             own.reduce(ReduceOp::Sum, own.run([] { return Tensor(1.f); }));
+           },
+           "Correct your `CrossDeviceOps`."},
           {[&] {
             const auto scope = strategy.scope();
             nn::compute_average_loss(ones({4}));

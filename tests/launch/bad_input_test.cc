@@ -47,7 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadLine{{"run"}, 2, "the program is missing"}, BadLine{{"run", kProgram}, 2, "give -n"},
         BadLine{{"run", "-n", "0", kProgram}, 2, "-n"},
-        BadLine{{"run", "-n", "two", kProgram}, 2, "two"},
+        BadLine{{"run", "-n", "two", kProgram}, 2, "'two' is not a whole number from 1 to 1024"},
+        BadLine{{"run", kProgram, "-n", "2"}, 2, "'-n 2' stands after the program"},
+        BadLine{{"run", kProgram, "x", "--workers=2"}, 2, "'--workers=2' stands after the program"},
+        BadLine{{"run", kProgram, "--chief", "x"}, 2, "cohort run --chief " + kProgram},
         BadLine{{"run", "-n", "2", "--workers", "2", kProgram}, 2, "--workers"},
         BadLine{{"run", "--workres", "2", kProgram}, 2, "no option '--workres'"},
         BadLine{{"run", "--ps", "2", kProgram}, 2, "no task trains"},

@@ -24,6 +24,12 @@ TEST(Commands, HaveHelpWithAnExample) {
   }
 }
 
+TEST(Commands, ShowThatRunTakesAProgram) {
+  const Launched help = command({"run", "--help"});
+  EXPECT_TRUE(contains(help.output, "Usage: cohort run [OPTIONS] PROGRAM [ARGUMENTS]...\n"))
+      << help.output;
+}
+
 TEST(Commands, SayWhatWasMeant) {
   const Launched name = command({"statsu"});
   EXPECT_EQ(name.code, 2);

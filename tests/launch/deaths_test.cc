@@ -66,6 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         Death{"stack", {}, 139, "stack overflow (limit ", "recurse"},
         Death{"thread", {}, 139, "stack overflow (limit ", "recurse"},
         Death{"text", {}, 134, "uncaught exception char const*: a text and no exception", "main"},
+        Death{
+            "backtrace", {}, 134, "uncaught exception std::runtime_error: too few rows\n", "main"},
         Death{"terminate", {}, 134, "std::terminate() was called without an exception", "main"},
         Death{"term", {}, 143, "terminated (signal 15) by another process", ""},
         Death{"kill", {}, 137, "killed (signal 9) by another process, not for lack of memory", ""},
@@ -141,6 +143,16 @@ TEST(Death, OfAProgramThatDoesNotExistNamesIt) {
                             "started: No such file or directory"),
             std::string::npos)
       << run.output;
+}
+
+TEST(Death, ByAnErrorThatWouldComeAgainPromisesNothingOfRestarts) {
+  const LaunchDirectory directory;
+  const Launched run = launch({"--strategy", "parameter_server", "--workers", "1", "--ps", "1",
+                               COORDINATOR_TASK, "joins_uncaught"});
+  EXPECT_EQ(run.code, 134) << run.output;
+  EXPECT_TRUE(contains(run.output, "uncaught exception cohort::Error: INVALID_ARGUMENT: "))
+      << run.output;
+  EXPECT_FALSE(contains(run.output, "--max-restarts")) << run.output;
 }
 
 TEST(Death, IsFollowedByAsManyRestartsAsAreAllowed) {

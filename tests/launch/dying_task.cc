@@ -162,6 +162,12 @@ int end(const std::string& way, const std::vector<std::string>& arguments) {
       {"term", [] { std::raise(SIGTERM); }},
       {"kill", [] { std::raise(SIGKILL); }},
       {"text", [] { throw "a text and no exception"; }},
+      {"backtrace",
+       [] {
+         throw std::runtime_error(
+             "too few rows\nException raised from check at norm.cpp:81 (most recent call "
+             "first):\nframe #0: c10::Error::Error()\n");
+       }},
       {"terminate", forget_a_thread},
       {"thread", overflow_in_a_thread},
       {"endless", write_without_end},

@@ -132,6 +132,25 @@ TEST_P(StatusOfTraining, ShowsEpochLossAndTimeLeft) {
   EXPECT_TRUE(training.directory().files("progress.json").empty());
 }
 
+// A chief or a task that trains alone does not listen, so its launcher names the process.
+TEST_P(StatusOfTraining, NamesTheProcessOfTheChief) {
+  const EndlessTraining training;
+  Process run(training.words(GetParam().tasks, true));
+  const std::regex process(GetParam().chief + R"( [^\n]*(\(pid | )([0-9]{2,})(\)| +[0-9]+ s ))");
+  std::string told;
+  std::smatch found;
+  EXPECT_TRUE(eventually([&] {
+    told = status();
+    return std::regex_search(told, found, process);
+  })) << told;
+  if (!found.empty()) {
+    const std::string program = text_of("/proc/" + found[2].str() + "/cmdline");
+    EXPECT_TRUE(program.starts_with(STRATEGY_TASK)) << told << program;
+  }
+  training.end();
+  EXPECT_EQ(run.wait(), 0) << run.output();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Everywhere, StatusOfTraining,
     testing::Values(StatusOfRun{"OneTask", {"-n", "1"}, "worker:0"},

@@ -34,6 +34,19 @@ int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
 using Theirs = TorchOptimizer<torch::optim::SGD>;
 const torch::optim::SGDOptions kQuarter(0.25);
 
+TEST(TorchHabits, StepsTakeTorchTensorsOfADataset) {
+  const auto rows = data::from_tensor_slices(ones({4, 2}), ones({4, 1})).batch(4);
+  const auto sum_both = [](at::Tensor x, const torch::Tensor& y) { return Tensor((x + y).sum()); };
+  const auto doubled = rows.map([](at::Tensor x, at::Tensor y) { return std::pair(x * 2, y); });
+  for (const auto& batch : two().distribute_dataset(doubled)) {
+    EXPECT_EQ(two().reduce(ReduceOp::Sum, two().run(sum_both, batch)).to<float>(), 24.f);
+    const auto scaled = two().run(
+        [](const at::Tensor& x, at::Tensor, float by) { return (x * by).sum().item<float>(); },
+        batch, 3.f);
+    EXPECT_EQ(scaled[1], 24.f);
+  }
+}
+
 TEST(TorchHabits, StepsOfTheCopysOwnOptimizerAreNamed) {
   const auto scope = two().scope();
   const TorchModule<Scales> net;

@@ -188,6 +188,48 @@ TEST_F(TrainedStatistics, KeepTheirValueInARunThatFails) {
   EXPECT_EQ(all_values(net), before);
 }
 
+// The worker whose step is good learns of the failure when the workers make the statistics equal.
+TEST(TorchStatistics, KeepTheirValueInAStepThatFailsOnAnotherWorker) {
+  ::testing::internal::CaptureStderr();
+  test::run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Normed> net;
+    train(strategy, net, 0, 2);
+    const Floats before = all_values(net);
+    const Status status = capture_status([&] {
+      strategy.run([&] {
+        net->forward(batch(2));
+        net->mask.fill_(7);
+        if (strategy.worker_id() == 1) throw Error(Code::Internal, "power cut");
+      });
+    });
+    EXPECT_NE(status.message.find("power cut"), std::string::npos) << status;
+    EXPECT_EQ(all_values(net), before);
+    outputs(net);  // a program that makes no forward pass outside of run(), except in evaluation
+    EXPECT_EQ(all_values(net), before);
+  });
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(log.find("changed outside of run()"), std::string::npos) << log;
+}
+
+// On the worker whose step throws, and on the worker that hears of it.
+TEST(TorchErrors, HaveNoBacktrace) {
+  const auto statuses = test::run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Normed> net;
+    const int64_t rows = strategy.worker_id() == 1 ? 1 : 4;
+    strategy.run([&] { net->forward(torch::ones({rows, 2})); });
+  });
+  EXPECT_TRUE(statuses[1].message.starts_with("Expected more than 1 value per channel"))
+      << statuses[1];
+  for (const Status& status : statuses) {
+    EXPECT_NE(status.message.find("Expected more than 1 value per channel"), std::string::npos)
+        << status;
+    EXPECT_EQ(status.message.find("Exception raised from"), std::string::npos) << status;
+    EXPECT_EQ(status.message.find("frame #"), std::string::npos) << status;
+  }
+}
+
 // No other replica would follow, and no forward pass makes such a change by itself.
 TEST_F(TrainedStatistics, OtherBuffersChangedOutsideOfRunAreNamed) {
   net->mask.fill_(7);

@@ -61,6 +61,10 @@ struct WorkerLeaf {
 template <typename T>
 using WorkerArgument = std::decay_t<MappedLeaves<WorkerLeaf, T>>;
 
+template <typename T>
+inline constexpr bool is_local_dataset =
+    std::same_as<T, data::Dataset> || std::same_as<T, DistributedDataset>;
+
 // Traces a function and queues a call of it. Sets `structure` to that of the result.
 std::shared_ptr<RemoteResult> enqueue(ClusterCoordinatorState& state, std::optional<int> worker,
                                       const std::function<TracedCall()>& trace,
@@ -96,12 +100,9 @@ PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const F& make) {
 
 template <typename F, typename... Args>
 auto ClusterCoordinator::schedule_at(std::optional<int> worker, const F& f, const Args&... args) {
-  if constexpr (internal::is_traced_function<F>) {
-    static_assert(
-        internal::Accepts<const F&, const internal::WorkerArgument<Args>&...>,
-        "schedule(f, arguments...): the function cannot be called with these arguments; a "
-        "RemoteValue<T> arrives as a T, what differs from worker to worker as that of the "
-        "worker, everything else as it is");
+  if constexpr (!internal::is_traced_function<F>) {
+    return schedule_at(worker, function(f), args...);
+  } else if constexpr (internal::Accepts<const F&, const internal::WorkerArgument<Args>&...>) {
     using Result =
         std::decay_t<std::invoke_result_t<const F&, const internal::WorkerArgument<Args>&...>>;
     std::shared_ptr<const void> structure;
@@ -115,7 +116,18 @@ auto ClusterCoordinator::schedule_at(std::optional<int> worker, const F& f, cons
         remote, structure);
     return internal::Access::make<RemoteValue<Result>>(std::move(result), std::move(structure));
   } else {
-    return schedule_at(worker, function(f), args...);
+    constexpr bool per_worker = (std::same_as<Args, PerWorkerDataset> || ...);
+    constexpr bool local = (internal::is_local_dataset<Args> || ...);
+    static_assert(!per_worker,
+                  "schedule(f, arguments...): a dataset is not an argument; pass "
+                  "per_worker_dataset.iterator()");
+    static_assert(per_worker || !local,
+                  "schedule(f, arguments...): a dataset is not an argument; pass "
+                  "coordinator.create_per_worker_dataset(dataset).iterator()");
+    static_assert(per_worker || local,
+                  "schedule(f, arguments...): the function cannot be called with these arguments; "
+                  "a RemoteValue<T> arrives as a T, what differs from worker to worker as that of "
+                  "the worker, everything else as it is");
   }
 }
 

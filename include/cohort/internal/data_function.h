@@ -28,13 +28,15 @@ class Arguments {
   // numbers are equal, else all tensors of the element if those numbers are equal. Throws
   // InvalidArgument otherwise.
   Arguments(const Element& element, size_t count);
+  // One value gets a part of a map.
+  explicit Arguments(const Element& part) : element_(part), mode_(Mode::Part) {}
 
   // Throws InvalidArgument if the argument is not one tensor.
   const Tensor& tensor(size_t index) const;
   Element element(size_t index) const;
 
  private:
-  enum class Mode : uint8_t { Whole, Parts, Tensors };
+  enum class Mode : uint8_t { Whole, Parts, Tensors, Part };
   const Element& element_;
   Mode mode_;
 };
@@ -82,8 +84,8 @@ A argument(const Arguments& from, size_t index) {
     return from.element(index);
   } else if constexpr (std::same_as<A, Dataset>) {
     return dataset_in<A>(from.element(index));
-  } else if constexpr (std::same_as<A, Tensor>) {
-    return from.tensor(index);
+  } else if constexpr (std::same_as<A, Tensor> || std::same_as<A, at::Tensor>) {
+    return from.tensor(index);  // <cohort/torch.h> defines the conversion to an at::Tensor
   } else if constexpr (TensorElement<A>) {
     return from.tensor(index).template to<A>();
   } else if constexpr (IsSpan<A>::value) {
@@ -95,7 +97,8 @@ A argument(const Arguments& from, size_t index) {
   } else {
     static_assert(IsVector<A>::value,
                   "an argument must be a Tensor, an Element, a Dataset, a number, a std::string, a "
-                  "std::vector, a std::span<const T>, or a tuple or map by name of these types");
+                  "std::vector, a std::span<const T>, a torch::Tensor where <cohort/torch.h> is "
+                  "included, or a tuple or map by name of these types");
     return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
   }
 }
@@ -118,7 +121,7 @@ Map map_of(const Element& element) {
   Map values;
   for (const std::string& name : element.names()) {
     const Element part = element[name];
-    values.emplace(name, argument<typename Map::mapped_type>(Arguments(part, 1), 0));
+    values.emplace(name, argument<typename Map::mapped_type>(Arguments(part), 0));
   }
   return values;
 }

@@ -50,9 +50,16 @@ class TorchState final : public RunObserver {
     if (--runs_ > 0) return;
     modes.note();
     if (failed) return statistics.undo_run(copies);
-    parts.require_unchanged();
-    for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
-    statistics.aggregate(strategy, copies);
+    try {
+      parts.require_unchanged();
+      for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
+      statistics.aggregate(strategy, copies);
+    } catch (...) {
+      // The run fails with this error, for example with the loss of a worker. What its replicas
+      // wrote must not be taken for writes of the program outside of run().
+      statistics.undo_run(copies);
+      throw;
+    }
   }
 
   // Called before an update or another change of a copy, which would hide earlier writes.

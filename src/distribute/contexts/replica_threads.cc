@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/raise.h"
 #include "base/thread.h"
 #include "base/thread_context.h"
@@ -21,6 +22,7 @@
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/strategies/strategy_impl.h"
 #include "ops/dispatch.h"
+#include "ops/variable_cell.h"
 #include "tensor/devices.h"
 #include "tensor/kernel_library.h"
 #include "variables/variable_creators.h"
@@ -124,6 +126,19 @@ class SharedVariables {
     return replica == 0 ? make_first(name, next, request) : find(replica, name, request);
   }
 
+  // After a run: warns when, for the second time, a run made a variable that is gone now. What the
+  // first run makes for all later ones is kept by the program.
+  void warn_of_lost_variables() {
+    const Variable* const lost = find_lost();
+    if (lost == nullptr || ++runs_that_lost_ != 2) return;
+    log_warning(
+        "[Variable] a step makes variable '{}' in each run(), and nothing keeps the variable: its "
+        "value is lost at the end of the run, and all replicas began with replica 0's initial "
+        "value; make the variable once, in the strategy's scope outside run(), or use a Tensor "
+        "for a value of one step",
+        lost->name());
+  }
+
  private:
   Variable make_first(const std::string& name, const NextCreator& next,
                       const VariableRequest& request) {
@@ -156,10 +171,21 @@ class SharedVariables {
     return *found;
   }
 
+  // A variable that nothing but this object refers to.
+  const Variable* find_lost() const {
+    for (const auto& [key, list] : made_) {
+      for (const Variable& made : list) {
+        if (VariableAccess::impl(made).use_count() == 1) return &made;
+      }
+    }
+    return nullptr;
+  }
+
   ReplicaRendezvous& rendezvous_;
   Mutex mutex_;
   std::map<std::string, std::vector<Variable>> made_;  // guarded by mutex_
   std::vector<std::map<std::string, size_t>> asked_;   // by replica; each uses its own
+  int runs_that_lost_ = 0;
 };
 
 // The threads that run a strategy's replicas, one run at a time. Replica 0 runs in the caller's
@@ -203,6 +229,7 @@ class ReplicaThreads {
     await_others();
     order_.end(&rendezvous_);  // the turns of replicas that failed
     rendezvous_.rethrow_failure();
+    if (thread_dispatch().builder == nullptr) variables_.warn_of_lost_variables();
   }
 
  private:

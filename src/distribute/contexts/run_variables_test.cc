@@ -115,6 +115,35 @@ TEST_F(RunVariables, VariablesMustHaveOneShapeAndDtype) {
   EXPECT_ERROR(Code::InvalidArgument, "as int32", strategy_.run(dtypes));
 }
 
+std::string log_of_runs(Strategy& strategy, int runs, const std::function<void()>& step) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < runs; ++i) strategy.run(step);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST_F(RunVariables, ThatEachStepMakesAndLosesAreLoggedOnce) {
+  const auto lose = [] { Variable(float(replica_id()), {.name = "forgotten"}).assign_add(1.f); };
+  EXPECT_EQ(log_of_runs(strategy_, 1, lose), "");
+  const std::string said = log_of_runs(strategy_, 3, lose);
+  const size_t first = said.find("a step makes variable 'forgotten' in each run()");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("a step makes", first + 1), std::string::npos) << said;
+}
+
+TEST_F(RunVariables, ThatTheProgramKeepsAreNotLogged) {
+  std::vector<Variable> kept;
+  const auto keep = [&] {
+    const Variable made(1.f);
+    if (replica_id() == 0) kept.push_back(made);
+  };
+  EXPECT_EQ(log_of_runs(strategy_, 3, keep), "");
+  const nn::Dense layer(1);
+  EXPECT_EQ(log_of_runs(strategy_, 3, [&] { layer(ones({1, 2})); }), "");
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) kept.push_back(strategy_.run([] { return Variable(1.f); }).value());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(VariableNames, LoseWhatTellsReplicasApart) {
   for (const auto& [name, canonical] : {std::pair{"", "Variable"},
                                         {"w", "w"},

@@ -195,6 +195,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   bool is_alone() const { return input_->replicas() == 1 && !input_->several_workers(); }
   [[noreturn]] void raise_end_of_endless_data() const;
   DistributedElement deliver(std::optional<int64_t> global_samples);
+  // Before another step: warns, once for each dataset, if a replica got no rows of the last batch.
+  void warn_of_rowless_replicas();
   const data::Element& empty_element();
   // Whether this worker needs an empty element and cannot make one without the other workers.
   bool lacks_empty_element();
@@ -219,6 +221,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   mutable std::optional<InputWalk> walk_;
   mutable std::optional<data::ElementSpec> spec_;  // of the elements; once known
   bool ended_ = false;
+  std::vector<int64_t> rowless_counts_;  // of the last step, if a batch had no rows for a replica
+  bool warned_of_rowless_ = false;
   std::optional<data::Element> empty_;  // for replicas without data; once needed
 };
 

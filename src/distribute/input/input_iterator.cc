@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/activity.h"
+#include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "base/worker_outcomes.h"
@@ -33,12 +36,33 @@ int64_t sample_count(const Element& element) {
 
 namespace {
 
+// Where a position was saved.
+struct Origin {
+  int64_t workers;
+  int64_t worker;
+  int64_t replicas;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+std::string describe(const Origin& origin) {
+  return fmt::format("worker {} of {} with {} replica{}", origin.worker, origin.workers,
+                     origin.replicas, origin.replicas == 1 ? "" : "s");
+}
+
 Element element_on(const Device* device, Element element) {
   if (device == nullptr) return element;
   for (Tensor& tensor : data::internal::ElementAccess::tensors(element)) {
     tensor = on_device(tensor, *device);
   }
   return element;
+}
+
+// A program may distribute the same dataset again in every epoch.
+bool is_first_warning_of(const std::string& stages) {
+  static Mutex mutex;
+  static std::set<std::string> warned;
+  const std::lock_guard lock(mutex);
+  return warned.insert(stages).second;
 }
 
 }  // namespace
@@ -89,6 +113,7 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
     walk_->drawn.clear();
     return std::nullopt;
   }
+  warn_of_rowless_replicas();
   if (!filled && input_->several_workers()) return deliver(terms_->samples);
   return deliver(found.samples);
 }
@@ -174,14 +199,31 @@ bool DistributedInputIterator::is_complete() const {
 DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> global_samples) {
   std::vector<int64_t> counts;
   std::vector<std::optional<Element>> drawn = std::exchange(walk_->drawn, {});
+  bool is_cut_short = false;
   for (size_t replica = 0; replica < drawn.size(); ++replica) {
     std::optional<Element>& element = drawn[replica];
     counts.push_back(element ? sample_count(*element) : 0);
+    is_cut_short |= element && counts.back() == 0;
     if (!element) element = empty_element();
     element = element_on(input_->devices[replica], *std::move(element));
   }
+  if (is_cut_short && !is_alone() && !warned_of_rowless_) rowless_counts_ = counts;
   return DistributedElement(std::move(drawn), is_alone(), std::move(counts),
                             global_samples ? Tensor(*global_samples) : Tensor());
+}
+
+void DistributedInputIterator::warn_of_rowless_replicas() {
+  if (rowless_counts_.empty()) return;
+  const std::vector<int64_t> counts = std::exchange(rowless_counts_, {});
+  warned_of_rowless_ = true;
+  const std::string stages = input_->pipelines[0].to_string();
+  if (!is_first_warning_of(stages)) return;
+  log_warning(
+      "[DistributedIterator] a step that is not the last of {} gave the replicas of this process "
+      "{} rows: a replica without rows has nothing to do, and a mean over no rows is NaN; make the "
+      "global batch size a multiple of the {} replicas, let batch() drop its remainder, or divide "
+      "sums by the samples of all replicas, as nn::compute_average_loss() does",
+      stages, fmt::join(counts, ", "), input_->context.num_replicas_in_sync());
 }
 
 std::string DistributedInputIterator::save() {
@@ -207,9 +249,13 @@ void DistributedInputIterator::restore(const std::string& position) {
   data::internal::StateReader state(data::internal::unsealed(position));
   state.stage("DistributedIterator");
   const auto replicas = static_cast<int64_t>(input_->replicas());
-  if (state.integer() != input_->context.num_input_pipelines() ||
-      state.integer() != input_->context.input_pipeline_id() || state.integer() != replicas) {
-    data::internal::raise_bad_state("it is of another worker or number of replicas");
+  const Origin saved{state.integer(), state.integer(), state.integer()};
+  const Origin here{input_->context.num_input_pipelines(), input_->context.input_pipeline_id(),
+                    replicas};
+  if (saved != here) {
+    data::internal::raise_bad_state(fmt::format(
+        "it is of {}, and this is {}; start as many workers with as many replicas as there were",
+        describe(saved), describe(here)));
   }
   number_ = state.integer(0, INT64_MAX - 1);
   ended_ = state.flag();

@@ -57,6 +57,26 @@ TEST(PartialStep, IsHandedOutByCentralStorageToo) {
   EXPECT_EQ(steps_of(from(strategy, range(3).batch(1))), (Steps{{{0}, {1}}, {{2}, {}}}));
 }
 
+// What walking over the dataset twice logs.
+std::string log_of(const data::Dataset& dataset, int replicas) {
+  const auto strategy = mirrored(replicas);
+  testing::internal::CaptureStderr();
+  for (int epoch = 0; epoch < 2; ++epoch) steps_of(strategy->distribute_dataset(dataset));
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(PartialStep, BeforeTheLastIsLoggedOnce) {
+  const std::string of_one = log_of(range(1003).batch(1), 2);
+  const size_t first = of_one.find("gave the replicas of this process 1, 0 rows");
+  EXPECT_NE(first, std::string::npos) << of_one;
+  EXPECT_NE(of_one.find("a multiple of the 2 replicas"), std::string::npos) << of_one;
+  EXPECT_EQ(of_one.find("rows", of_one.find('\n')), std::string::npos) << of_one;
+  // More rows than replicas, and still none for the last one.
+  EXPECT_NE(log_of(range(1005).batch(5), 4).find("2, 2, 1, 0 rows"), std::string::npos);
+  EXPECT_EQ(log_of(range(1009).batch(4), 2), "");  // the last batch has 1 row
+  EXPECT_EQ(log_of(range(1001).batch(1), 1), "");
+}
+
 // Static sizes say that no step is uneven; where one is, it is no step.
 TEST(PartialStep, IsDroppedWhereSizesAreStatic) {
   const auto strategy = mirrored(2);
@@ -408,7 +428,8 @@ TEST(Position, OfSomethingElseIsRefused) {
   const auto strategy = mirrored(2);
   const auto dist = strategy->distribute_dataset(range(8).batch(4));
   std::string position = dist.iterator().save();
-  EXPECT_ERROR(Code::InvalidArgument, "number of replicas",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "worker 0 of 1 with 2 replicas, and this is worker 0 of 1 with 3 replicas",
                mirrored(3)->distribute_dataset(range(8).batch(4)).iterator(position));
   EXPECT_ERROR(Code::InvalidArgument, "does not fit",
                strategy->distribute_dataset(range(8).batch(4).take(1)).iterator(position));

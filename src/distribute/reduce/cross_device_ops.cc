@@ -235,7 +235,7 @@ void check_results_of(const CrossDeviceOps& ops, const ReduceRequest& request, s
                       const std::vector<Tensor>& results) {
   const size_t destinations = request.destinations.devices().size();
   if (results.size() != destinations) {
-    raise(Code::Internal,
+    raise(Code::InvalidArgument,
           "[{}] reduce_dense returned {} tensors for request {}, which has {} destinations; it "
           "must return one tensor for each destination",
           ops.to_string(), results.size(), i, destinations);
@@ -246,7 +246,7 @@ void check_results_of(const CrossDeviceOps& ops, const ReduceRequest& request, s
         result.shape().is_compatible_with(wanted.shape())) {
       continue;
     }
-    raise(Code::Internal, "[{}] reduce_dense returned {} for request {}, expected {}",
+    raise(Code::InvalidArgument, "[{}] reduce_dense returned {} for request {}, expected {}",
           ops.to_string(),
           result.defined() ? internal::describe(result) : "a tensor that holds nothing", i,
           internal::describe(wanted));
@@ -257,7 +257,7 @@ void check_results_of(const CrossDeviceOps& ops, const ReduceRequest& request, s
 void check_results(const CrossDeviceOps& ops, std::span<const ReduceRequest> requests,
                    const std::vector<std::vector<Tensor>>& results) {
   if (results.size() != requests.size()) {
-    raise(Code::Internal,
+    raise(Code::InvalidArgument,
           "[{}] reduce_dense returned the results of {} requests, expected those of {} requests",
           ops.to_string(), results.size(), requests.size());
   }

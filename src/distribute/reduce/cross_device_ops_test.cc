@@ -303,18 +303,18 @@ TEST(CrossDeviceOps, OfTheUserThatReturnSomethingElseAreNamedWithBoth) {
   };
   const auto twice = [](const Tensor& x) { return std::vector<std::vector<Tensor>>{{x, x}}; };
   EXPECT_NO_THROW(sum_by(twice(zeros({2}))));
-  EXPECT_ERROR(Code::Internal,
+  EXPECT_ERROR(Code::InvalidArgument,
                "[FixedOps()] reduce_dense returned the results of 0 requests, expected those of 1",
                sum_by({}));
-  EXPECT_ERROR(Code::Internal,
+  EXPECT_ERROR(Code::InvalidArgument,
                "[FixedOps()] reduce_dense returned 1 tensors for request 0, which has 2 "
                "destinations",
                sum_by({{zeros({2})}}));
-  EXPECT_ERROR(Code::Internal, "returned float32 (3,) for request 0, expected float32 (2,)",
+  EXPECT_ERROR(Code::InvalidArgument, "returned float32 (3,) for request 0, expected float32 (2,)",
                sum_by(twice(zeros({3}))));
-  EXPECT_ERROR(Code::Internal, "returned int32 (2,) for request 0, expected float32 (2,)",
+  EXPECT_ERROR(Code::InvalidArgument, "returned int32 (2,) for request 0, expected float32 (2,)",
                sum_by(twice(cast(zeros({2}), kInt32))));
-  EXPECT_ERROR(Code::Internal, "returned a tensor that holds nothing for request 0",
+  EXPECT_ERROR(Code::InvalidArgument, "returned a tensor that holds nothing for request 0",
                sum_by(twice(Tensor())));
 }
 

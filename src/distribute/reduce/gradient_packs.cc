@@ -154,7 +154,7 @@ void GradientLayout::make_packs(Groups& groups, const std::vector<Variable>& of,
   std::vector<PackPlan> plans = plan_packs(of, has_rows, order, bytes_per_pack);
   counts = {plans.size() - 1, plans.back().shapes.size()};
   plans.back().shapes.push_back(
-      Shape{static_cast<int64_t>(of.size()) + 1 + 2 * groups.workers.size()});
+      Shape{static_cast<int64_t>(of.size()) + 1 + 3 * groups.workers.size()});
   places.resize(of.size());
   for (size_t number = 0; number < plans.size(); ++number) {
     const PackPlan& plan = plans[number];

@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "cohort/device.h"
 #include "cohort/strategy_extended.h"
+#include "distribute/strategies/strategy_impl.h"
 #include "kernels/reduce_elements.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"

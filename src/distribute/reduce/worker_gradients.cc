@@ -42,6 +42,7 @@ bool any_replica(const ReplicaGradients& own, size_t variable, bool (Gradient::*
 std::optional<SlowWorkerWatch::Finding> SlowWorkerWatch::add(const BusyTimes& busy) {
   add_times(sums_, busy.total);
   add_times(input_sums_, busy.input);
+  add_times(saving_sums_, busy.saving);
   if (++steps_ < next_ || sums_.size() < 2) return std::nullopt;
   const auto slowest = std::max_element(sums_.begin(), sums_.end());
   const double own = *slowest / static_cast<double>(steps_);
@@ -49,15 +50,17 @@ std::optional<SlowWorkerWatch::Finding> SlowWorkerWatch::add(const BusyTimes& bu
   const double others = rest / static_cast<double>(steps_) / static_cast<double>(sums_.size() - 1);
   const auto worker = static_cast<size_t>(slowest - sums_.begin());
   const double input = input_sums_[worker] / static_cast<double>(steps_);
-  std::fill(sums_.begin(), sums_.end(), 0);
-  std::fill(input_sums_.begin(), input_sums_.end(), 0);
+  const double saving = saving_sums_[worker] / static_cast<double>(steps_);
+  for (std::vector<double>* const sums : {&sums_, &input_sums_, &saving_sums_}) {
+    std::fill(sums->begin(), sums->end(), 0);
+  }
   steps_ = 0;
-  if (own < others * kSlower || own - others < kLeastGap) {
+  if (own < others * kSlower || own - others < kLeastGap || own < kLeastStep) {
     next_ = kSteps;
     return std::nullopt;
   }
   next_ *= 2;
-  return Finding{worker, own, input, others};
+  return Finding{worker, own, input, saving, others};
 }
 
 WorkerGradients::WorkerGradients(Communicator workers, Options options,
@@ -139,27 +142,33 @@ WorkerGradients::OwnTimes WorkerGradients::own_times() const {
   const auto since = GroupWaitClock::Clock::now() - last_end_;
   const auto waited = group_wait_->total() - waited_before_;
   return {.busy = Seconds(since - waited).count(),
-          .input = Seconds(total_input() - input_before_).count()};
+          .input = Seconds(total_input() - input_before_).count(),
+          .saving = Seconds(total_saving() - saving_before_).count()};
 }
 
 void WorkerGradients::end_call(GroupWaitClock::Clock::time_point began) {
   last_end_ = GroupWaitClock::Clock::now();
   waited_before_ = group_wait_->total();
   input_before_ = total_input();
+  saving_before_ = total_saving();
   note_group_wait(last_end_ - began);
   note_step();
 }
 
 void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
-  const auto middle = times.begin() + workers_.size();
-  const auto found = watch_.add({.total = {times.begin(), middle}, .input = {middle, times.end()}});
+  const auto of_workers = [&](int part) {
+    const auto begin = times.begin() + static_cast<ptrdiff_t>(part) * workers_.size();
+    return std::vector<float>(begin, begin + workers_.size());
+  };
+  const auto found =
+      watch_.add({.total = of_workers(0), .input = of_workers(1), .saving = of_workers(2)});
   // All workers find the same, because the times are sums of all; one of them logs it.
   if (!found || workers_.rank() != 0) return;
   log_warning(
       "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms ({:.1f} ms "
-      "input, {:.1f} ms compute), theirs {:.1f} ms",
+      "input, {:.1f} ms compute, {:.1f} ms saving), theirs {:.1f} ms",
       workers_.member(static_cast<int>(found->worker)), found->seconds * 1e3,
-      found->input_seconds * 1e3, (found->seconds - found->input_seconds) * 1e3,
+      found->input_seconds * 1e3, found->compute_seconds() * 1e3, found->saving_seconds * 1e3,
       found->others_seconds * 1e3);
 }
 
@@ -238,7 +247,9 @@ void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradient
   const auto rank = static_cast<size_t>(workers_.rank());
   std::fill(all_times.begin(), all_times.end(), 0.f);
   all_times[rank] = times.busy;
-  all_times[rank + static_cast<size_t>(workers_.size())] = times.input;
+  const auto size = static_cast<size_t>(workers_.size());
+  all_times[rank + size] = times.input;
+  all_times[rank + 2 * size] = times.saving;
 }
 
 }  // namespace cohort::internal

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <future>
 #include <memory>
@@ -66,11 +67,12 @@ struct GradientLayout {
   std::vector<Place> places = {};  // of the gradients that are not rows
   std::vector<size_t> sizes = {};  // how many gradients each pack has
   // The last pack ends with counts, at `counts`. With V variables and W workers there are
-  // V + 1 + 2 W counts, each the sum over the workers:
+  // V + 1 + 3 W counts, each the sum over the workers:
   //   [i]              how many workers have a gradient of variable i
   //   [V]              how many workers apply other gradients than their tapes computed
   //   [V + 1 + r]      how many seconds worker r was busy
   //   [V + 1 + W + r]  how many of these seconds worker r spent on its input
+  //   [V + 1 + 2 W + r]  how many of these seconds worker r wrote checkpoints
   std::vector<Pack> packs = {};
   Place counts = {};
   // What all workers know alike of the updates so far. `id` is the number of this layout among all
@@ -169,8 +171,9 @@ class GradientRounds {
 
 // What a worker does by itself between two calls with the other workers, in seconds.
 struct BusyTimes {
-  std::vector<float> total = {};  // by worker
-  std::vector<float> input = {};  // of that, getting elements of datasets
+  std::vector<float> total = {};   // by worker
+  std::vector<float> input = {};   // of that, getting elements of datasets
+  std::vector<float> saving = {};  // of that, writing checkpoints
 };
 
 // Finds the worker that all others wait for.
@@ -179,12 +182,20 @@ class SlowWorkerWatch {
   static constexpr int64_t kSteps = 20;      // that one finding is about
   static constexpr double kSlower = 1.2;     // how many times as long as the others it takes
   static constexpr double kLeastGap = 2e-3;  // seconds that the others wait; less is not logged
+  // Seconds that its steps take; shorter steps are not logged. A program whose steps take a few
+  // milliseconds is a test or an example, in which printing a line makes a worker slow.
+  static constexpr double kLeastStep = 10e-3;
 
   struct Finding {
     size_t worker;
     double seconds;         // that its steps take, on average
     double input_seconds;   // of that, getting elements of datasets
+    double saving_seconds;  // of that, writing checkpoints
     double others_seconds;  // that the steps of the others take
+
+    double compute_seconds() const {
+      return std::max(0.0, seconds - input_seconds - saving_seconds);
+    }
   };
 
   // Adds one step. Returns a finding if a worker was slow in the last steps. It looks after kSteps
@@ -194,6 +205,7 @@ class SlowWorkerWatch {
  private:
   std::vector<double> sums_;
   std::vector<double> input_sums_;
+  std::vector<double> saving_sums_;
   int64_t steps_ = 0;
   int64_t next_ = kSteps;
 };
@@ -258,7 +270,8 @@ class WorkerGradients {
   // Seconds since the last call, without the time in calls that the workers make together.
   struct OwnTimes {
     float busy = 0;
-    float input = 0;  // a part of busy
+    float input = 0;   // a part of busy
+    float saving = 0;  // another part of busy
   };
 
   GradientLayout& layout_for(const ReplicaGradients& own, const std::vector<Variable>& variables);
@@ -279,7 +292,8 @@ class WorkerGradients {
   Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
   OwnTimes own_times() const;
   void end_call(GroupWaitClock::Clock::time_point began);
-  // `times`: how long each worker was busy, then how much of that time was input.
+  // `times`: how long each worker was busy, then how much of that time was input, then how much of
+  // that time it wrote checkpoints.
   void look_for_slow_worker(std::span<const float> times);
 
   Communicator workers_;
@@ -297,10 +311,11 @@ class WorkerGradients {
   GradientRounds rounds_;
   SlowWorkerWatch watch_;
   // When the last call ended, and how long this worker had spent by then in calls that workers
-  // make together and in input.
+  // make together, in input and in writing checkpoints.
   GroupWaitClock::Clock::time_point last_end_ = GroupWaitClock::Clock::now();
   GroupWaitClock::Clock::duration waited_before_ = group_wait_->total();
   std::chrono::nanoseconds input_before_ = total_input();
+  std::chrono::nanoseconds saving_before_ = total_saving();
 };
 
 }  // namespace cohort::internal

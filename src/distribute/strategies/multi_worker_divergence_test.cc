@@ -213,8 +213,28 @@ TEST(MultiWorkerDivergence, TellsWhyTheStepOfAnotherFailed) {
                     throw_if_error(status);
                   },
                   {.communication = {.timeout = std::chrono::seconds(30)}});
-  EXPECT_NE(statuses[0].to_string().find("no such image"), std::string::npos)
-      << statuses[0].to_string();
+  EXPECT_TRUE(statuses[0].message.starts_with(
+      "[Collective] rank 1 (/job:worker/replica:0/task:1) failed instead of making call "))
+      << statuses[0];
+  EXPECT_NE(statuses[0].message.find(": no such image; rank 0 "), std::string::npos) << statuses[0];
+}
+
+// For example a worker that leaves the loop early.
+TEST(MultiWorkerDivergence, SaysWhichCallAWorkerThatHasEndedDoesNotMake) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    for (int step = 0; step < 3; ++step) {
+      if (step == 2 && !strategy.is_chief()) return;
+      strategy.reduce(ReduceOp::Sum, strategy.run([] { return Tensor(1.f); }));
+    }
+  });
+  EXPECT_EQ(statuses[0].code, Code::Unavailable) << statuses[0];
+  for (const char* const part :
+       {"rank 1 (/job:worker/replica:0/task:1) has left the group",
+        "rank 0 (/job:worker/replica:0/task:0) makes all_reduce(Sum) of float32 () for reduce at "
+        "multi_worker_divergence_test.cc:",
+        "all workers must make this call"}) {
+    EXPECT_NE(statuses[0].message.find(part), std::string::npos) << part << " in " << statuses[0];
+  }
 }
 
 TEST(MultiWorker, ReducesTheExtremesOfConstantsInATracedFunction) {
@@ -243,7 +263,7 @@ std::vector<Status> run_with_refusal_on_first(
 }
 
 void expect_heard(const std::vector<Status>& statuses, const char* why) {
-  expect_on_all({statuses[1]}, {"made a call that was rejected", why});
+  expect_on_all({statuses[1]}, {"failed instead of making call", why, "waits for it in"});
 }
 
 // Shapes (2) and (3) on worker 0, (2) and (2) on worker 1.

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <thread>
 
+#include "base/activity.h"
 #include "cohort/cohort.h"
 #include "support/local_workers.h"
 
@@ -258,11 +260,11 @@ TEST(MultiWorkerTraining, DifferentStepsAreNamedOnEveryWorker) {
   }
 }
 
-// One worker computes longer than the other; the chief says who.
+// What the log says of 100 steps of two workers, in each of which `extra` is called as well.
 // The strategy looks after every 20 steps. On a loaded machine one look may find both workers slow.
-TEST(MultiWorkerTraining, NamesTheWorkerThatOthersWaitFor) {
+std::string log_of_steps(const std::function<void(int worker)>& extra) {
   testing::internal::CaptureStderr();
-  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+  on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
     Variable w(0.f);
     optim::Sgd optimizer({.learning_rate = 1.0});
@@ -272,17 +274,45 @@ TEST(MultiWorkerTraining, NamesTheWorkerThatOthersWaitFor) {
     for (const auto& batch : strategy.distribute_dataset(batches)) {
       strategy.run(
           [&](const Tensor&) {
-            const auto until = std::chrono::steady_clock::now() +
-                               std::chrono::milliseconds(strategy.worker_id() == 1 ? 20 : 0);
-            while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+            extra(strategy.worker_id());
             optimizer.apply_gradients({Tensor(1.f)}, {w});
           },
           batch);
     }
   });
-  const std::string said = testing::internal::GetCapturedStderr();
+  return testing::internal::GetCapturedStderr();
+}
+
+void compute_for_20_ms() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+}
+
+// One worker computes longer than the other; the chief says who.
+TEST(MultiWorkerTraining, NamesTheWorkerThatOthersWaitFor) {
+  const std::string said = log_of_steps([](int worker) {
+    if (worker == 1) compute_for_20_ms();
+  });
   EXPECT_NE(said.find("the others wait for /job:worker/replica:0/task:1"), std::string::npos)
       << said;
+  EXPECT_NE(said.find(" 0.0 ms saving)"), std::string::npos) << said;
+}
+
+// As the chief does alone. A few milliseconds of the steps are left for computing.
+TEST(MultiWorkerTraining, SaysThatTheOthersWaitWhileAWorkerSaves) {
+  const std::string said = log_of_steps([&](int worker) {
+    if (worker != 0) return;
+    const internal::SavingNote saving;
+    compute_for_20_ms();
+  });
+  const size_t at = said.find("the others wait for /job:worker/replica:0/task:0");
+  ASSERT_NE(at, std::string::npos) << said;
+  const std::regex form(R"(([0-9.]+) ms compute, ([0-9.]+) ms saving\))");
+  std::smatch found;
+  const std::string line = said.substr(at, said.find('\n', at) - at);
+  ASSERT_TRUE(std::regex_search(line, found, form)) << line;
+  EXPECT_GE(std::stod(found[2]), 20) << line;
+  EXPECT_LT(std::stod(found[1]), 20) << line;
 }
 
 }  // namespace

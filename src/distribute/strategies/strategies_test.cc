@@ -36,9 +36,27 @@ TEST(MirroredDevices, AreRefusedWhenTheyMakeNoSense) {
   EXPECT_ERROR(Code::InvalidArgument, "no task", devices_of({"/job:w/cpu:0"}));
   EXPECT_ERROR(Code::FailedPrecondition, "different tasks",
                devices_of({"/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"}));
-  EXPECT_ERROR(Code::InvalidArgument, "it has", devices_of({"GPU:0"}));
   EXPECT_ERROR(Code::InvalidArgument, "at most", devices_of({"CPU:123456789"}));
-  EXPECT_ERROR(Code::InvalidArgument, "NONSENSE", devices_of({"nonsense"}));
+}
+
+TEST(MirroredDevices, ThatAreMissingAreNamedAsTheyWereWritten) {
+  const std::string missing = "[MirroredStrategy] this process has no device ";
+  EXPECT_ERROR(Code::InvalidArgument, missing + "'nonsense'; it has /job",
+               devices_of({"nonsense"}));
+  EXPECT_ERROR(Code::InvalidArgument, missing + "'CPU0' (did you mean 'CPU:0'?); it has /job",
+               devices_of({"CPU0", "CPU1"}));
+  EXPECT_ERROR(Code::InvalidArgument, missing + "'cpu1' (did you mean 'CPU:1'?)",
+               devices_of({"CPU:0", "cpu1"}));
+  EXPECT_ERROR(Code::InvalidArgument, missing + "'cuda:3' (did you mean 'GPU:3'?)",
+               devices_of({"cuda:3"}));
+  EXPECT_ERROR(Code::InvalidArgument, missing + "'GPU:0'; it has /job", devices_of({"GPU:0"}));
+  EXPECT_ERROR(Code::InvalidArgument, "; CPU:N is made by a strategy that names it",
+               devices_of({"GPU:0"}));
+  EXPECT_ERROR(Code::InvalidArgument, "[CentralStorageStrategy] this process has no device 'CPU2'",
+               CentralStorageStrategy({.compute_devices = {"CPU:0"}, .parameter_device = "CPU2"}));
+  const DeviceScope there("/job:w/task:3");
+  EXPECT_ERROR(Code::InvalidArgument, "'cpu:0', here '/job:w/replica:0/task:3/device:CPU:0'; it",
+               devices_of({"cpu:0"}));
 }
 
 TEST(Mirrored, PutsVariablesAndReplicasOnItsDevices) {

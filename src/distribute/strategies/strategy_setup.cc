@@ -78,9 +78,10 @@ std::atomic<bool> nothing_to_warn_of = false;
 
 std::vector<std::string> resolve_devices(std::string_view strategy,
                                          const std::vector<std::string>& names) {
+  const std::vector<std::string> written = names.empty() ? all_devices() : names;
   std::vector<DeviceName> asked;
   std::vector<std::string> devices;
-  for (const std::string& name : names.empty() ? all_devices() : names) {
+  for (const std::string& name : written) {
     asked.push_back(DeviceName::parse_any_form(name));
     devices.push_back(canonical_device(name, requested_device("", "").to_string()));
   }
@@ -88,7 +89,9 @@ std::vector<std::string> resolve_devices(std::string_view strategy,
   check_one_task(strategy, devices);
   check_different(strategy, devices);
   make_cpus(strategy, devices);
-  for (const std::string& device : devices) find_device(device);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!has_device(devices[i])) raise_no_device(strategy, written[i], devices[i]);
+  }
   return devices;
 }
 

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/host_identity.h"
 #include "base/log.h"
@@ -153,7 +154,8 @@ void TrainingBackup::save(const FindPlace& find) {
   const std::string state =
       join_texts({text_of(random::default_generator().state()), torch_random_state(),
                   save_replica_copies(tracked_variables(checkpoint_))});
-  std::vector<std::string> all{std::to_string(place.steps)};
+  std::vector<std::string> all{fmt::format("{} {} {:d} {}", place.steps, place.part, place.ended,
+                                           strategy_.num_replicas_in_sync())};
   for (std::string& text : texts_of_all(state, "own state")) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position, "positions"))
     all.push_back(std::move(text));
@@ -178,16 +180,38 @@ std::optional<TrainingPlace> TrainingBackup::restore() {
   const std::string latest = find_latest();
   if (latest.empty()) return std::nullopt;
   TrainingPlace place;
-  share("whether it was restored", [&] {
-    const auto scope = strategy_.scope();
-    checkpoint_.restore(latest).assert_variables_exist();
-    place = take_own(latest);
-  });
+  share("whether it was restored", [&] { place = take_own(latest); });
+  restored_ = latest;
   if (auto* workers = joint_workers(strategy_.extended())) workers->end_newcomer();
   return place;
 }
 
-TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
+namespace {
+
+std::string describe(size_t workers, int64_t replicas) {
+  return fmt::format("{} worker{} with {} replica{}", workers, workers == 1 ? "" : "s", replicas,
+                     replicas == 1 ? " in all" : "s in all");
+}
+
+}  // namespace
+
+void TrainingBackup::check_origin(const std::string& prefix, size_t count, int64_t replicas) const {
+  auto* const workers = joint_workers(strategy_.extended());
+  const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
+  const auto count_now = static_cast<size_t>(workers == nullptr ? 1 : workers->num_workers());
+  const int64_t replicas_now = strategy_.num_replicas_in_sync();
+  // At the end of an epoch a Trainer has no position, and then needs no state of other workers.
+  if (own < count && saved_[1 + count + own].empty()) return;
+  if (count == count_now && (replicas == replicas_now || replicas == 0)) return;
+  raise(Code::InvalidArgument,
+        "[BackupAndRestore] the backup '{}' was saved by {}, and this run has {}; start as many "
+        "as before, or choose another directory for a new training",
+        prefix, describe(count, replicas), describe(count_now, replicas_now));
+}
+
+TrainingPlace TrainingBackup::take_own(const std::string& prefix) {
+  const auto scope = strategy_.scope();
+  checkpoint_.restore(prefix).assert_variables_exist();
   auto* const workers = joint_workers(strategy_.extended());
   const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
   const size_t count = saved_.empty() ? 0 : (saved_.size() - 1) / 2;
@@ -196,12 +220,13 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
           "[BackupAndRestore] '{}' is a checkpoint, but not a backup; choose another directory",
           prefix);
   }
-  if (own >= count) {
-    raise(Code::InvalidArgument,
-          "[BackupAndRestore] '{}' was saved by {} workers, and this is worker {}; use as many "
-          "workers as before, or another directory",
-          prefix, count, own);
-  }
+  TrainingPlace place;
+  int64_t replicas = 0;  // unknown
+  std::istringstream numbers(saved_[0]);
+  // A backup of an earlier version has the steps only.
+  numbers >> place.steps >> place.part >> place.ended >> replicas;
+  check_origin(prefix, count, replicas);
+  place.position = saved_[1 + count + own];
   const std::vector<std::string> state = split_texts(saved_[1 + own]);
   random::default_generator().restore(numbers_of(state.at(0)));
   restore_torch_random(state.at(1));
@@ -210,7 +235,16 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
   if (state.size() > 2 && count == static_cast<size_t>(workers_now)) {
     restore_replica_copies(tracked_variables(checkpoint_), state[2]);
   }
-  return {.steps = std::stoll(saved_[0]), .position = saved_[1 + count + own]};
+  return place;
+}
+
+void TrainingBackup::warn_of_end(int64_t steps) const {
+  if (!strategy_.extended().should_checkpoint()) return;
+  log_warning(
+      "[BackupAndRestore] run() makes no step: the last backup in '{}' is of step {}, at which the "
+      "data of this run() had ended; for a new training, choose another directory or delete this "
+      "directory",
+      options_.directory, steps);
 }
 
 void TrainingBackup::restore_objects() {
@@ -332,14 +366,21 @@ struct BackupAndRestore::Impl {
 
   BackupReport run(const DistributedDataset& data, const Step& step);
   void train(const DistributedDataset& data, const Step& step);
-  // On all workers: continues from the last backup or from the beginning.
+  // On all workers: continues from the last backup or from the beginning of the data.
   void resume(const DistributedDataset& data);
+  // For a call whose data has ended. `after_loss`: this process made its steps.
+  void pass_over(const DistributedDataset& data, bool after_loss);
   void back_up(DistributedIterator& iterator);
   void recover(const DistributedDataset& data, const Status& why);
 
   const int64_t every_steps;
   internal::TrainingBackup backup;
-  std::string position;  // of this worker; empty: at the beginning
+  int64_t number = 0;           // of the next run() call
+  int64_t part = 0;             // the run() call that the next members are of
+  bool ended = false;           // whether its data has ended
+  std::string position;         // of this worker; empty: at the beginning
+  bool ended_well = false;      // whether the last run() call ended without an error
+  bool restores_again = false;  // whether run() continues after calls that were complete
   BackupReport report;
 };
 
@@ -364,7 +405,15 @@ BackupReport BackupAndRestore::Impl::run(const DistributedDataset& data, const S
       } else {
         resume(data);
       }
-      train(data, step);
+      const int64_t before = report.steps;
+      if (part > number || ended) {
+        pass_over(data, lost.has_value());
+      } else {
+        train(data, step);
+      }
+      report.new_steps = report.steps - before;
+      ++number;
+      ended_well = true;
       return report;
     } catch (const Error& error) {
       if (!backup.is_lost_worker(error.status())) throw;
@@ -377,6 +426,7 @@ BackupReport BackupAndRestore::Impl::run(const DistributedDataset& data, const S
 void BackupAndRestore::Impl::train(const DistributedDataset& data, const Step& step) {
   std::optional<DistributedIterator> iterator;
   backup.share("whether the data begins", [&] {
+    if (std::exchange(restores_again, false)) backup.restore_again();
     iterator.emplace(position.empty() ? data.iterator() : data.iterator(position));
   });
   while (const auto element = iterator->next_optional()) {
@@ -384,23 +434,48 @@ void BackupAndRestore::Impl::train(const DistributedDataset& data, const Step& s
     ++report.steps;
     if (report.steps % every_steps == 0) back_up(*iterator);
   }
-  if (report.steps % every_steps != 0) back_up(*iterator);
+  ended = true;
+  back_up(*iterator);
+}
+
+// Makes no call with other workers: a worker that was started again passes over what the others
+// have done, while they wait for it in a later run().
+void BackupAndRestore::Impl::pass_over(const DistributedDataset& data, bool after_loss) {
+  if (part > number) {
+    internal::log_info("[BackupAndRestore] run() number {} was complete before the last backup",
+                       number + 1);
+    return;
+  }
+  if (std::exchange(restores_again, false)) backup.restore_again();
+  if (!position.empty()) (void)data.iterator(position);  // counts the pass over the data
+  if (!after_loss) backup.warn_of_end(report.steps);
 }
 
 void BackupAndRestore::Impl::back_up(DistributedIterator& iterator) {
-  backup.save([&] { return internal::TrainingPlace{report.steps, iterator.save()}; });
+  backup.save([&] { return internal::TrainingPlace{report.steps, iterator.save(), part, ended}; });
 }
 
+// The program may change the objects between two calls of run(). The first backup of a call has
+// these changes. A call that goes on from a backup, after earlier calls that were complete, must
+// not have them a second time.
 void BackupAndRestore::Impl::resume(const DistributedDataset& data) {
-  if (const auto place = backup.restore()) {
-    report.steps = place->steps;
-    position = place->position;
-  } else {
-    backup.begin([&] {
-      position = data.iterator().save();
-      return internal::TrainingPlace{0, position};
-    });
+  restores_again = std::exchange(ended_well, false);
+  if (!restores_again) {
+    const auto place = backup.restore();
+    part = place ? place->part : number - 1;
+    ended = place && place->ended;
+    if (place) {
+      report.steps = place->steps;
+      position = place->position;
+    }
   }
+  if (part >= number) return;
+  restores_again = ended = false;
+  part = number;
+  backup.begin([&] {
+    position = data.iterator().save();
+    return internal::TrainingPlace{report.steps, position, part, ended};
+  });
 }
 
 void BackupAndRestore::Impl::recover(const DistributedDataset& data, const Status& why) {

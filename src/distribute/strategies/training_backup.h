@@ -33,6 +33,8 @@ class BackupLock {
 struct TrainingPlace {
   int64_t steps = 0;
   std::string position = {};
+  int64_t part = 0;    // the number of the BackupAndRestore::run() that makes the steps
+  bool ended = false;  // whether the data of that run() has ended
 };
 
 // Saves a training in files and restores it: the program's objects and, for each worker, its random
@@ -52,9 +54,12 @@ class TrainingBackup {
   // Saves a backup. Returns when the chief has written it.
   void save(const FindPlace& find);
   // Sets objects and random numbers to what they were in the last backup. Returns nullopt without a
-  // backup. Throws InvalidArgument when the backup is of fewer workers, and FailedPrecondition when
-  // another run uses the directory.
+  // backup. Throws InvalidArgument when the backup is of fewer workers, or of another number of
+  // workers or replicas in the middle of the data, and FailedPrecondition when another run uses the
+  // directory.
   std::optional<TrainingPlace> restore();
+  // Restores what the last restore() restored, on this process only.
+  void restore_again() { take_own(restored_); }
   // Restores the program's objects only, on this process only, from the last backup if it has them.
   void restore_objects();
 
@@ -70,6 +75,8 @@ class TrainingBackup {
   void note_loss(const Status& why, int64_t steps);
   // Lets other runs use the directory, for a process that ends without destructors.
   void release_directory() { lock_.reset(); }
+  // The chief warns that the backup is of a training that has ended, after so many steps.
+  void warn_of_end(int64_t steps) const;
   bool gives_up() const { return same_losses_ > kMaxSameLosses; }
   // Waits until all workers are there again. Throws DeadlineExceeded when they do not come in time.
   void await_workers();
@@ -81,13 +88,18 @@ class TrainingBackup {
   std::vector<std::string> texts_of_all(const std::string& own, const std::string& what) const;
   // The prefix of the last backup that the chief finds.
   std::string find_latest();
-  TrainingPlace take_own(const std::string& prefix) const;
+  // Restores the backup with that prefix on this process.
+  TrainingPlace take_own(const std::string& prefix);
+  // Throws InvalidArgument unless this worker can go on from the position that a backup of `count`
+  // workers has for it.
+  void check_origin(const std::string& prefix, size_t count, int64_t replicas) const;
 
   Strategy& strategy_;
   const BackupOptions options_;
-  // The number of steps; then, for each worker, its random numbers and the copies of its replicas;
-  // then the workers' positions.
+  // The text of `steps`, `part`, `ended` and the number of replicas; then, for each worker, its
+  // random numbers and the copies of its replicas; then the workers' positions.
   std::vector<std::string> saved_;
+  std::string restored_;  // the prefix of the backup that was restored last
   Checkpoint checkpoint_;
   CheckpointManager manager_;
   std::optional<BackupLock> lock_;  // of the chief

@@ -29,6 +29,7 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "base/backtrace_text.h"
 #include "launch/preload/stack_question.h"
 
 namespace {
@@ -153,7 +154,7 @@ void on_terminate() {
       try {
         throw;
       } catch (const std::exception& error) {
-        report.line("what", error.what());
+        report.line("what", cohort::internal::without_backtrace(error.what()));
       } catch (const std::string& text) {
         report.line("what", text);
       } catch (const char* text) {
