@@ -94,6 +94,7 @@ class TorchStatistics {
   // Compares bytes, because torch's counter of writes does not count a batch norm's writes to its
   // statistics.
   static bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
+    if (!a.is_cpu() || !b.is_cpu()) return same_bytes(a.cpu(), b.cpu());
     if (!a.is_contiguous() || !b.is_contiguous()) return at::equal(a, b);
     return a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
   }

@@ -17,7 +17,8 @@ namespace cohort::internal {
 inline uint64_t hash_elements(const at::Tensor& tensor, size_t elements, uint64_t turn) {
   constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
   if (!tensor.is_non_overlapping_and_dense()) return 0;
-  const auto* bytes = static_cast<const unsigned char*>(tensor.data_ptr());
+  const at::Tensor here = tensor.cpu();  // itself, unless a GPU has it
+  const auto* bytes = static_cast<const unsigned char*>(here.data_ptr());
   const auto count = static_cast<size_t>(tensor.numel());
   const size_t size = tensor.element_size();
   const size_t step = count <= elements ? 1 : count / elements;
