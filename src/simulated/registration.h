@@ -16,7 +16,7 @@ c10::Device current_simulated_device();
 // Makes the device current, unless the index is negative, and returns the one that was.
 c10::DeviceIndex exchange_simulated_device(c10::DeviceIndex index);
 
-// What LibTorch 2 asks besides: hooks.cc.
+// What LibTorch 2 asks besides: torch2_hooks.cc.
 void register_hooks();
 
 // Making, viewing and copying tensors: tensors.cc.
