@@ -8,6 +8,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-Wall -Wextra -Wshadow -fno-plt)
 # Nobody reads errno after sqrt or traps on NaN; without them loops vectorise.
 add_compile_options(-fno-math-errno -fno-trapping-math)
+# See src/base/mutex.h.
+add_compile_definitions($<$<NOT:$<CONFIG:Release>>:COHORT_CHECK_LOCKS>)
 if(COHORT_WERROR)
   add_compile_options(-Werror)
 endif()

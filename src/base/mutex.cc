@@ -6,12 +6,6 @@
 
 namespace cohort::internal {
 
-#ifdef COHORT_CHECK_LOCKS
-const bool kChecksLocks = true;
-#else
-const bool kChecksLocks = false;
-#endif
-
 void check_no_mutex_held(std::string_view action) {
   if (!kChecksLocks || num_mutexes_held == 0) return;
   log_error(

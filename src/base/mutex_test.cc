@@ -25,6 +25,7 @@ TEST(Mutex, LetsAThreadSendThatHasLetGo) {
 }
 
 TEST(Mutex, IsNotHeldByAThreadThatWaits) {
+  if (!kChecksLocks) GTEST_SKIP() << "a Release build does not count";
   Mutex mutex;
   std::condition_variable_any changed;
   std::unique_lock lock(mutex);
