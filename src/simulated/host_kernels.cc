@@ -8,6 +8,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <vector>
