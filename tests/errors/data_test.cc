@@ -20,53 +20,56 @@ TEST(Errors, OfDatasets) {
   const Dataset rows = data::from_tensor_slices(Tensor({{1.f, 2.f}, {3.f, 4.f}}));
   const Dataset uneven =
       data::range(1, 4).map([](int64_t n) { return std::vector<int64_t>(n, n); });
-  check_section("Datasets", {
-    {[] { data::range(3).batch(0); }}, {[] { data::range(3).shuffle(0); }},
-        {[] { data::range(0, 3, 0); }}, {[] { data::range(3).shard(3, 3); }},
-        {[] { data::range(3).options({.threads = 0}); }}, {[] {
-<<<<<<< HEAD
-          data::from_tensor_slices(Tensor({1, 2}), Tensor({1, 2, 3}));
-        }},
-        {[] {
-          read_all(data::zip({data::range(3), data::range(3)}).map([](Tensor a) { return a; }));
-        }},
-=======
+  check_section(
+      "Datasets",
+      {
+          {[] { data::range(3).batch(0); }},
+          {[] { data::range(3).shuffle(0); }},
+          {[] { data::range(0, 3, 0); }},
+          {[] { data::range(3).shard(3, 3); }},
+          {[] { data::range(3).options({.threads = 0}); }},
+          {[] {
              data::from_tensor_slices(Tensor({1, 2}), Tensor({1, 2, 3}));
            },
            "Give tensors with one row for each element."},
->>>>>>> parent of 4fca8a78 (Refuse parts with different first dimensions as batches)
-        {[&] { read_all(uneven.batch(2)); }},
-        {[&] { read_all(uneven.padded_batch(2, {.shapes = {Shape({1})}})); },
-         "Give a larger shape, or leave the size open (-1)."},
-        {[] { read_all(data::range(3).unbatch()); }},
-        {[] { read_all(data::range(3).map([](Tensor a, Tensor b) { return a + b; })); }},
-        {[] { read_all(data::range(3).filter([](int64_t n) { return n; })); }},
-        {[] { data::zip({}); }}, {[] {
-          data::sample_from({data::range(1), data::range(1)}, {.weights = {1}});
-        }},
-        {[] {
-          read_all(
-              data::range(3).flat_map([](int64_t n) { return data::range(n); }).window(2).batch(2));
-        }},
-        {[] {
-           Element::map({{"x", Tensor(1)}})["y"];
-         },
-         "Use one of the names that the text lists."},
-        {[] {
-          (void)Element::tuple(std::vector<Tensor>{Tensor(1), Tensor(2)}).tensor();
-        }},
-        {[] {
-           data::Iterator it = data::range(1).iterator();
-           it.next();
-           it.next();
-         },
-         "Use `next_optional()` or range-for, which end there."},
-        {[] { data::range(5).shuffle(2).iterator(data::range(5).iterator().save()); },
-         "Restore with the dataset that the position was saved with."},
-        {[] { data::range(3).map([](int64_t n) { return n; }).serialize(); }},
-        {[] { Dataset::deserialize("\xff\xff"); },
-         "Give the bytes that `Dataset::serialize()` returned."},
-  });
+          {[] {
+            read_all(data::zip({data::range(3), data::range(3)}).map([](Tensor a) { return a; }));
+          }},
+          {[&] { read_all(uneven.batch(2)); }},
+          {[&] { read_all(uneven.padded_batch(2, {.shapes = {Shape({1})}})); },
+           "Give a larger shape, or leave the size open (-1)."},
+          {[] { read_all(data::range(3).unbatch()); }},
+          {[] { read_all(data::range(3).map([](Tensor a, Tensor b) { return a + b; })); }},
+          {[] { read_all(data::range(3).filter([](int64_t n) { return n; })); }},
+          {[] { data::zip({}); }},
+          {[] {
+            data::sample_from({data::range(1), data::range(1)}, {.weights = {1}});
+          }},
+          {[] {
+            read_all(data::range(3)
+                         .flat_map([](int64_t n) { return data::range(n); })
+                         .window(2)
+                         .batch(2));
+          }},
+          {[] {
+             Element::map({{"x", Tensor(1)}})["y"];
+           },
+           "Use one of the names that the text lists."},
+          {[] {
+            (void)Element::tuple(std::vector<Tensor>{Tensor(1), Tensor(2)}).tensor();
+          }},
+          {[] {
+             data::Iterator it = data::range(1).iterator();
+             it.next();
+             it.next();
+           },
+           "Use `next_optional()` or range-for, which end there."},
+          {[] { data::range(5).shuffle(2).iterator(data::range(5).iterator().save()); },
+           "Restore with the dataset that the position was saved with."},
+          {[] { data::range(3).map([](int64_t n) { return n; }).serialize(); }},
+          {[] { Dataset::deserialize("\xff\xff"); },
+           "Give the bytes that `Dataset::serialize()` returned."},
+      });
 }
 
 TEST(Errors, OfDataFiles) {
