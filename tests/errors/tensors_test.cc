@@ -74,8 +74,7 @@ TEST(Errors, OfTensorsAndOperations) {
              const auto scope = device("GPU:99");
              (void)(Tensor(1.f) + 1.f);
            },
-           "Choose a device of the list, which `list_devices()` also returns, or make a CPU "
-           "device."},
+           "Choose a device of the list, which `list_devices()` also returns."},
       });
 }
 

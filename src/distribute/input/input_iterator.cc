@@ -44,7 +44,7 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-std::string describe(const Origin& origin) {
+std::string share_text(const Origin& origin) {
   return fmt::format("worker {} of {} with {} replica{}", origin.worker, origin.workers,
                      origin.replicas, origin.replicas == 1 ? "" : "s");
 }
@@ -255,7 +255,7 @@ void DistributedInputIterator::restore(const std::string& position) {
   if (saved != here) {
     data::internal::raise_bad_state(fmt::format(
         "it is of {}, and this is {}; start as many workers with as many replicas as there were",
-        describe(saved), describe(here)));
+        share_text(saved), share_text(here)));
   }
   number_ = state.integer(0, INT64_MAX - 1);
   ended_ = state.flag();

@@ -50,8 +50,10 @@ TEST(MirroredDevices, ThatAreMissingAreNamedAsTheyWereWritten) {
   EXPECT_ERROR(Code::InvalidArgument, missing + "'cuda:3' (did you mean 'GPU:3'?)",
                devices_of({"cuda:3"}));
   EXPECT_ERROR(Code::InvalidArgument, missing + "'GPU:0'; it has /job", devices_of({"GPU:0"}));
-  EXPECT_ERROR(Code::InvalidArgument, "; CPU:N is made by a strategy that names it",
+  EXPECT_ERROR(Code::InvalidArgument, "with simulated GPUs, set COHORT_SIMULATED_GPUS=1",
                devices_of({"GPU:0"}));
+  EXPECT_ERROR(Code::InvalidArgument, "; CPU:N is made by a strategy that names it",
+               devices_of({"CPU0"}));
   EXPECT_ERROR(Code::InvalidArgument, "[CentralStorageStrategy] this process has no device 'CPU2'",
                CentralStorageStrategy({.compute_devices = {"CPU:0"}, .parameter_device = "CPU2"}));
   const DeviceScope there("/job:w/task:3");
