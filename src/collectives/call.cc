@@ -147,9 +147,10 @@ std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
   since_ = now();
   std::optional<Difference> difference;
   while (!announced_.empty() && announced_.begin()->first.first <= mine.number) {
-    const auto& [key, theirs] = *announced_.begin();
+    const auto& [key, announced] = *announced_.begin();
+    const auto& [theirs, refused] = announced;
     if (key.first == mine.number && !difference && !agree(theirs, mine)) {
-      difference = Difference{mine, key.second, theirs};
+      difference = Difference{mine, key.second, theirs, refused};
     }
     announced_.erase(announced_.begin());
   }
@@ -159,18 +160,20 @@ std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
 std::optional<CallLog::Difference> CallLog::announced(int other, const Call& theirs) {
   const std::lock_guard lock(mutex_);
   const auto refused = refusals_.find(other);
+  std::string why;
   if (refused != refusals_.end() && refused->second.number <= theirs.number) {
+    why = std::move(refused->second.why);
     refusals_.erase(refused);
     has_refusals_ = !refusals_.empty();
   }
   if (theirs.number >= begun_) {
-    announced_.try_emplace({theirs.number, other}, theirs);
+    announced_.try_emplace({theirs.number, other}, theirs, std::move(why));
     return std::nullopt;
   }
   const Call& mine = recent_[theirs.number % kRemembered];
   const bool forgotten = mine.number != theirs.number;
   if (forgotten || agree(theirs, mine)) return std::nullopt;
-  return Difference{mine, other, theirs};
+  return Difference{mine, other, theirs, std::move(why)};
 }
 
 void CallLog::refused(Refusal refusal) {

@@ -92,6 +92,7 @@ class CallLog {
     Call mine;
     int other = 0;
     Call theirs;
+    std::string refused = {};  // why the other member's earlier call with that number was refused
   };
 
   // A call begins. What others have announced of it before is compared.
@@ -147,8 +148,9 @@ class CallLog {
   uint64_t begun_ = 0;                    // how many
   bool is_running_ = false;
   Seconds since_ = now();
-  std::map<std::pair<uint64_t, int>, Call> announced_;  // by number and member; not begun here
-  std::map<int, Refusal> refusals_;                     // by member
+  // By number and member; not begun here. The text is Difference::refused.
+  std::map<std::pair<uint64_t, int>, std::pair<Call, std::string>> announced_;
+  std::map<int, Refusal> refusals_;  // by member
   // Whether refusals_ has any: a wait asks again and again.
   std::atomic<bool> has_refusals_{false};
 };

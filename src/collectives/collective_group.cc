@@ -193,7 +193,11 @@ void CollectiveGroup::refuse(const std::string& why) {
 
 bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
   if (!difference) return true;
-  const auto& [mine, other, theirs] = *difference;
+  const auto& [mine, other, theirs, refused] = *difference;
+  if (!refused.empty()) {  // the cause, and not the call that the member went on with
+    fail(status_of({.other = other, .number = mine.number, .why = refused}));
+    return false;
+  }
   const bool by_site_alone = fingerprint(mine) == fingerprint(theirs);
   fail({.code = Code::FailedPrecondition,
         .message = fmt::format(
