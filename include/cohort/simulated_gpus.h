@@ -33,7 +33,7 @@ struct SimulatedGpuStatus {
 // Throws InvalidArgument, listing the devices, if this process has no such simulated GPU.
 SimulatedGpuStatus simulated_gpu_status(std::string_view device);
 
-// From now on every operation and every copy on that GPU throws Unavailable, as after an error of
+// From now on every operation and every copy on that GPU throws DataLoss, as after an error of
 // the hardware. Throws InvalidArgument as simulated_gpu_status() does.
 void fail_simulated_gpu(std::string_view device);
 // Ends the failure. The memory has kept its content.

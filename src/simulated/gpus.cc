@@ -43,7 +43,7 @@ bool register_device() {
 
 void SimulatedGpu::require_alive() const {
   if (!has_failed.load(std::memory_order_relaxed)) return;
-  raise(Code::Unavailable,
+  raise(Code::DataLoss,
         "[{}] {} has failed (simulated); continue from a checkpoint on the devices that are left",
         RunningOp::name(), name);
 }

@@ -15,7 +15,7 @@ struct SimulatedGpu {
   SimulatedGpu(std::string its_name, int64_t memory_limit)
       : name(std::move(its_name)), memory(name, memory_limit) {}
 
-  // Throws Unavailable, naming the running op and the device, if the GPU has failed.
+  // Throws DataLoss, naming the running op and the device, if the GPU has failed.
   void require_alive() const;
 
   const std::string name;  // "GPU:0"

@@ -129,8 +129,8 @@ TEST_F(SimulatedGpus, AFailedOneNamesOpAndDevice) {
   const Tensor x = many_numbers();
   fail_simulated_gpu("GPU:1");
   EXPECT_TRUE(simulated_gpu_status("GPU:1").has_failed);
-  EXPECT_ERROR(Code::Unavailable, "[Add] GPU:1 has failed", x + x);
-  EXPECT_ERROR(Code::Unavailable, "GPU:1 has failed", x.to_vector<float>());
+  EXPECT_ERROR(Code::DataLoss, "[Add] GPU:1 has failed", x + x);
+  EXPECT_ERROR(Code::DataLoss, "GPU:1 has failed", x.to_vector<float>());
   restore_simulated_gpu("GPU:1");
   EXPECT_EQ(x.to_vector<float>()[5], 5.f);
 }

@@ -157,7 +157,7 @@ TEST_F(GpuTraining, EndsWithAnErrorWhenAGpuFails) {
   const auto step = [&] { return sum(square(weights.read_value())); };
   strategy.run(step);
   fail_simulated_gpu("GPU:1");
-  EXPECT_ERROR(Code::Unavailable, "GPU:1 has failed", strategy.run(step));
+  EXPECT_ERROR(Code::DataLoss, "GPU:1 has failed", strategy.run(step));
   restore_simulated_gpu("GPU:1");
   EXPECT_EQ(strategy.reduce(ReduceOp::Sum, strategy.run(step)).to<float>(), 200.f);
 }
