@@ -98,7 +98,7 @@ void bench_kernels() {
        .ours = [&] { cohort::top_k(our_rows, 10); },
        .theirs = [&] { at::topk(rows, 10); },
        .calls = 20,
-       .limit = 1 / 1.1});
+       .limit = 1.1});
 }
 
 }  // namespace
