@@ -37,6 +37,8 @@ bool equal_in_any_case(std::string_view a, std::string_view b) {
 
 // The full name; its missing parts are those of the current device scope.
 std::string resolve(std::string_view device) {
+  // To parse and print a full name took a third of the time of reducing one number.
+  if (internal::has_device(device)) return std::string(device);
   return canonical_device(device, internal::value_device().full_name);
 }
 
