@@ -18,7 +18,7 @@ namespace cohort::internal {
 // check_no_mutex_held() when they send, read or open, which ends a program that breaks the rule.
 // Closing is not checked: a connection closes with its last reference. The check is part
 // of builds for development and tests, and not of Release builds (cmake/CohortToolchain.cmake): to
-// count took 5 ns for each lock, a tenth of the time of reading a variable.
+// count takes 3 ns for each lock; reading a variable, with one lock, takes 44.
 
 #ifdef COHORT_CHECK_LOCKS
 inline constexpr bool kChecksLocks = true;
